@@ -15,6 +15,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
+SYSTEM_WORKERS ?= 4
 SECONDS ?= 600
 COUNT ?= 1000
 
@@ -39,12 +40,13 @@ check:
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# The first needs no privilege; the second starts real processes. A worker has half of the
-# tests in their order, so that it uses its partitions and programs again, and takes what
-# the other has left at the end.
+# The first needs no privilege and computes: a worker a core. The second starts real processes
+# and mostly waits for them: two workers a core. A worker has its share of the tests in their
+# order, so that it uses its partitions and programs again, and takes what another has left
+# at the end.
 pytest:
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n $(WORKERS) --dist worksteal \
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n $(SYSTEM_WORKERS) --dist worksteal \
 	    -m 'system and not long' tests/system
 
 test-long: $(VENV)/.installed-test
@@ -85,6 +87,7 @@ bench: $(VENV)/.installed-test
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/mpi.py --write bench/RESULTS.md
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/relay.py --write bench/RESULTS.md
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/transport.py --write bench/RESULTS.md
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/ensemble.py --write bench/RESULTS.md
 
 clean:
 	rm -rf $(VENV) $(VENV)-openmpi $(VENV)-impi $(VENV)-wheels build dist *.egg-info

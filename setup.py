@@ -35,6 +35,8 @@ COMMANDS = {
     "yodjob": "partition.yodjob",
     "yod-server": "partition.server.cli",
     "yod-agent": "yod.agent",
+    "yod-ensemble": "ensemble.cli",
+    "yod-pilot": "yod.pilot.command",
 }
 
 # What `make -C native` makes, and the package that each travels in.
@@ -44,6 +46,7 @@ PRODUCTS = [
     "native/keeper/yod-keeper",
     "native/hold/yodhold.so",
     "native/script/yod-script",
+    "native/starter/yod-starter",
     "native/client/release",  # which client works with these packages
 ]
 
@@ -221,7 +224,7 @@ setup(
     python_requires=">=3.11",
     packages=[
         name
-        for package in ("native", "allocator", "pct", "yod", "partition")
+        for package in ("native", "allocator", "pct", "yod", "partition", "ensemble")
         for name in (package, *(f"{package}.{room}" for room in find_packages(package)))
     ],
     # Naming the root makes an editable install one line of path, which costs a
@@ -232,6 +235,7 @@ setup(
         "native.transport": ["include/*.h"],
         "native.wire": ["*.md"],
         "partition.web": ["page.*"],
+        "ensemble.status": ["page.*"],
     },
     cffi_modules=["native/transport/build_native.py:ffibuilder"],
     scripts=[CLIENT.name, *COMMANDS],
@@ -252,12 +256,16 @@ setup(
     ],
     extras_require={
         "mpi": ["mpi4py>=4", "mpich>=4.2"],
+        "plot": ["matplotlib>=3.8"],
+        "stack": ["py-spy>=0.4"],
         "test": [
             "docutils>=0.20",
             "hypothesis",
+            "matplotlib>=3.8",
             "mypy",
             "myst-docutils>=3",
             "prometheus-client",
+            "py-spy>=0.4",
             "pytest>=8",
             "pytest-randomly",
             "pytest-timeout",

@@ -1,4 +1,4 @@
-"""What users ask of batch jobs and of the history, and what brokers tell. Pure."""
+"""What users ask of jobs and of the history, and what brokers tell. Pure."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ from native.machine import Action, Send
 from native.wire import batch
 from native.wire.alloc import Refused
 from native.wire.base import JobMessage, Message
+from native.wire.nodes import EndJobs
 
 if TYPE_CHECKING:
+    from allocator.ending import Endings
     from allocator.past import StepsTold
 
 
@@ -53,6 +55,15 @@ class BatchRequests:
         self._is_taken = is_taken
         self._limits = limits
         self._steps: StepsTold | None = None  # none has been told
+        self._endings: Endings | None = None  # nobody has asked for any
+
+    def deadline(self) -> float | None:
+        """When :meth:`due` has something to do."""
+        return self._endings.deadline() if self._endings is not None else None
+
+    def due(self, now: float) -> list[Action]:
+        """The next step of ending jobs, where it has come."""
+        return self._endings.due(now) if self._endings is not None else []
 
     def asked(
         self,
@@ -62,7 +73,7 @@ class BatchRequests:
         viewer: int | None,
         now: float,
     ) -> list[Action]:
-        """A user hands a batch job in, or asks something about jobs.
+        """A user hands a batch job in, or asks something of jobs or about them.
 
         Args:
             viewer: whose jobs the user sees; None: an operator, who sees those of all users.
@@ -80,6 +91,14 @@ class BatchRequests:
         viewer: int | None,
         now: float,
     ) -> list[Action]:
+        if isinstance(message, EndJobs):
+            if self._endings is None:
+                from allocator.ending import Endings
+
+                parts = self._nodes, self._jobs, self._accounting, self._batch
+                self._endings = Endings(*parts, self._limits)
+            by = self._requests.name_of(principal.uid)
+            return self._endings.asked(source, message, viewer, by, now)
         if not self._is_taken:
             raise RequestRefused(Refusal.BAD_REQUEST, f"{self._name} takes no batch jobs")
         match message:
@@ -130,8 +149,10 @@ class BatchRequests:
                     case batch.Suspend(_, is_on):
                         host = running.host_of(job, self._nodes)
                         actions = running.suspend(job, host, is_on, by)
+                    case batch.Cancel(_, only):
+                        actions = self._batch.cancel(job, by, now, only)
                     case _:
-                        actions = self._batch.cancel(job, by, now)
+                        raise AssertionError(f"no case for {message!r}")
                 return [*actions, Send(source, batch.Done(job_id))]
         raise AssertionError(f"no case for {message!r}")
 

@@ -16,6 +16,7 @@ from msgspec.structs import astuple
 
 from allocator.asked import BatchRequests
 from allocator.batch.job import BatchRecorded, Earlier, RecordEvent
+from allocator.batch.preempted import Preempted
 from allocator.batch.table import BatchJobs
 from allocator.dependents import Dependents
 from allocator.gate import BatchSystemSaid, Gate
@@ -33,7 +34,7 @@ from allocator.queue.policy import PolicyMaker, first_in_first_out
 from allocator.releases import Releaser, release_asked
 from allocator.requests import Requests
 from allocator.uses import charges, note_earlier, note_ends
-from allocator.violation import OF_BATCH, violation
+from allocator.violation import OF_JOBS, violation
 from native.deadlines import earliest
 from native.errors import IllegalTransition
 from native.ids import PortalId, Principal, PrincipalKind
@@ -143,6 +144,8 @@ class Bebopd:
         self._operators = operators or Operators()
         self._limits = limits
         self._name = name
+        preempted = Preempted(lambda: self.batch, self.nodes, admission, limits)
+        where = self.nodes, self.jobs, placement
         self._requests = Requests(
             self.nodes,
             self.jobs,
@@ -160,15 +163,12 @@ class Bebopd:
             began=began,
             allocation=allocation,
             expected=expected,
-            policy=lambda slots: policy(
-                *(self.nodes, self.jobs, placement, slots, limits),
-                lambda job_id: self.batch.times.left(job_id),
-                admission,
-            ),
+            policy=lambda slots: policy(*where, slots, limits, preempted, admission),
             admission=admission,
             ranking=ranking,
             on_granted=lambda *granted: self.batch.granted(*granted),
             on_refused=lambda *refused: self.batch.refused(*refused),
+            on_preempted=preempted.end,
         )
         self.batch = BatchJobs(
             self.nodes,
@@ -187,12 +187,7 @@ class Bebopd:
         take = self._dependents.requested
         self._gate = Gate(batch_limits, self._requests, self.jobs, self.accounting, limits, take)
         parts = self.nodes, self.jobs, self.accounting, self.batch, self._requests
-        self._asked = BatchRequests(
-            *parts,
-            limits,
-            name,
-            is_taken=earlier is not None,
-        )
+        self._asked = BatchRequests(*parts, limits, name, is_taken=earlier is not None)
         self._watching: Watching | None = None  # nobody has watched
         self.refuses = ""
         self._has_begun = False
@@ -215,7 +210,8 @@ class Bebopd:
         """When the next ``DeadlineReached`` is due; None: nothing is timed."""
         look_at = self._watching.deadline() if self._watching is not None else None
         mine = earliest(self._sweep_at, look_at, self._gate.deadline(), self.accounting.deadline())
-        return earliest(mine, self.jobs.deadline(), self.batch.deadline())
+        asked_at, line_at = self._asked.deadline(), self._requests.deadline()
+        return earliest(mine, self.jobs.deadline(), self.batch.deadline(), asked_at, line_at)
 
     def handle(self, event: Event, now: float) -> list[Action]:
         """Advance by one event.
@@ -266,7 +262,8 @@ class Bebopd:
                 return down + self.jobs.requester_gone(peer, text, now) + gone
             case DeadlineReached():
                 due = self._sweep(now) + self.jobs.due(now) + self.batch.due(now)
-                return due + self.accounting.due(now) + self._gate.due(now)
+                due += self.accounting.due(now) + self._gate.due(now)
+                return due + self._asked.due(now)
             case BatchRecorded():
                 return self.batch.recorded(event, now)
             case BatchSystemSaid():
@@ -330,13 +327,14 @@ class Bebopd:
                 principal.job_id == job_id
             ):
                 return self._asked.steps_told(source, principal, message)
-            case _ if isinstance(message, OF_BATCH) and principal.kind in _DAEMON_OR_USER:
+            case _ if isinstance(message, OF_JOBS) and principal.kind in _DAEMON_OR_USER:
                 viewer = None if self._is_operator(principal) else principal.uid
                 return self._asked.asked(source, principal, message, viewer, now)
             case Query() if principal.kind in _DAEMON_OR_USER:
                 from allocator.rows import tables  # few launches are looked at
 
-                return [Send(source, table) for table in tables(self.nodes, self.jobs, now)]
+                whole = tables(self.nodes, self.jobs, self._wall_clock(), now)
+                return [Send(source, table) for table in whole]
             case Watch(since) if principal.kind in _DAEMON_OR_USER:
                 return self._watched(source, principal.uid, since, now)
             case AskNodeEvents(of, count) if principal.kind in _DAEMON_OR_USER:

@@ -72,6 +72,13 @@ OPERATORS = "bebop"  # as in Cplant
 @click.option("-remap", "--remap", "order_file", metavar="FILE", help="The order of the nodes.")
 @click.option("--queues", "queues_file", metavar="FILE", help="Queues, priorities, licences.")
 @click.option(
+    "--submit-hooks",
+    "hook_names",
+    metavar="HOOKS",
+    help="Directories of programs, and entry points, that see each batch job first.",
+)
+@click.option("--submit-user", metavar="USER", help="Whom they run as; root's: nobody.")
+@click.option(
     "--placement",
     type=click.Choice(POLICIES),
     default=POLICIES[0],
@@ -123,6 +130,8 @@ def command(
     nodes_file: str | None,
     order_file: str | None,
     queues_file: str | None,
+    hook_names: str | None,
+    submit_user: str | None,
     placement: str,
     name: str,
     batch_system: str | None,
@@ -147,6 +156,12 @@ def command(
     rules = _read_queues(queues_file) if queues_file else None
     raise_soft()  # every PCT and yod is a connection
     reactor = Reactor()
+    hooks = None
+    if hook_names or submit_user:
+        from allocator.host.submit_hooks import SubmitHooks
+
+        hooks = SubmitHooks(hook_names or "", submit_user or "", reactor, in_force.submit_hook_s)
+        hooks.find()
     limits_of: BatchLimits = NO_BATCH
     ask = _no_batch
     if batch_system is not None:
@@ -202,7 +217,7 @@ def command(
     from allocator.queue.table import QueueTable
 
     owners = Owners()
-    queues = QueueTable(rules or NO_RULES, owners.is_in, ledger.batch.charges())
+    queues = QueueTable(rules or NO_RULES, owners.is_in, ledger.batch.charges(), owners.find)
     is_roots = os.geteuid() == 0  # another's is operated by nobody but them and root
     machine = Bebopd(
         ArrayPlacement(policies.POLICIES[placement], line or hilbert.order(there.at)),
@@ -234,13 +249,23 @@ def command(
         contain=contain,
     )
 
+    machine.nodes.features = there.features
+
+    hooked = None
+    if hooks is not None:
+        from allocator.batch.hooked import Hooked
+
+        hooked = Hooked(in_force, owners.find, hooks.find())
+
     def read_again() -> None:
         log.open_again()
         say(f"SIGHUP: {ring.read_again(key_file, port.hold_keys)}")
         _read_again(machine.nodes, nodes_file, site, say)
         if queues_file:
             _read_queues_again(queues_file, queues.follow, say)
-            driver.rules_changed()
+        if hooks is not None and hooked is not None:
+            say(f"SIGHUP: {hooks.find_again(hooked)}")
+        driver.rules_changed()
 
     take_signals(reactor, say, lambda: machine.state(reactor.monotonic()), read_again)
     shares = LogShares(say, in_force.log_lines_each_count, reactor.monotonic)
@@ -258,11 +283,15 @@ def command(
         whose=shares.whose,
         questions_each_count=in_force.questions_each_count,
         ask=ask,
+        hooked=hooked,
+        run_hook=None if hooks is None else hooks.run,
     )
     say(f"partition {name} at {port.id}")
     reactor.run()
     say("ends; its jobs go on")
     driver.close()
+    if hooks is not None:
+        hooks.close()
     port.close()
     ledger.reserve(machine.next_job_id)  # the rest of the block is not used
     ledger.close()
@@ -392,6 +421,7 @@ def _read_again(
         if nodes_file:
             there = _read_nodes(nodes_file)
             nodes.fix(there.numbers, there.portions, there.exclusive)
+            nodes.features = there.features
             say(f"SIGHUP: nodes file {shown(nodes_file)} is in force")
         if site.path and config.read(site.path) != site:
             say(f"SIGHUP: {shown(site.path)} has changed, and will be in force at the next start")

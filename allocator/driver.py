@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from allocator.batch.hooks import RunHook, TakeJob
 from allocator.batch.job import (
     BatchRecorded,
     ForgetSteps,
@@ -55,10 +57,11 @@ from native.machine import (
 from native.port.port import PeerLost, Port, Received, Refused
 from native.wire import alloc
 from native.wire.base import Message, clipped
-from native.wire.batch import Start
+from native.wire.batch import Start, Submit
 from native.wire.nodes import NodeEvent
 
 if TYPE_CHECKING:
+    from allocator.batch.hooked import Hooked
     from allocator.questions import Questions
 
 
@@ -74,6 +77,8 @@ class Driver:
         contain: takes what was raised on behalf of a peer, whose connection ends.
         whose: told who causes the lines that follow; None: nobody else.
         ask: asks the batch system about a job, and calls with what it says.
+        hooked, run_hook: which batch jobs pass the site's submit hooks; runs one of these for a
+            request, and calls with how it has failed and what it has said. None: there are none.
     """
 
     def __init__(
@@ -91,7 +96,11 @@ class Driver:
         contain: Contain = propagate,
         whose: Callable[[Principal | None], None] = lambda principal: None,
         ask: Callable[[str, Callable[[Word | None, str], None]], None] = lambda job, then: None,
+        hooked: Hooked | None = None,
+        run_hook: Callable[[str, bytes, Callable[[str, bytes], None]], None] | None = None,
     ) -> None:
+        self._hooked = hooked
+        self._run_hook = run_hook
         self._ask = ask
         self._machine = machine
         self._port = port
@@ -133,6 +142,8 @@ class Driver:
         for event in self._port.events():
             self._is_of(event.principal if isinstance(event, (Received, Refused)) else None)
             match event:
+                case Received(source, principal, Submit() as message) if self._hooked:
+                    self._pass_on(self._hooked.submitted(source, principal, message))
                 case Received(source, principal, message):
                     received = MessageReceived(source, principal, message)
                     self._handle_of_peer(source, received)
@@ -143,6 +154,23 @@ class Driver:
                 case _:
                     raise AssertionError(f"bebopd handles no objects: {event!r}")
         self._is_of(None)
+
+    def _pass_on(self, actions: Sequence[Action]) -> None:
+        """Carry out what is decided of a batch job on its way in."""
+        for action in actions:
+            match action:
+                case TakeJob(source, principal, message):
+                    received = MessageReceived(source, principal, message)
+                    self._handle_of_peer(source, received)
+                case RunHook(number, hook, request):
+                    assert self._run_hook is not None
+                    self._run_hook(hook, request, partial(self._hook_ended, number, hook))
+                case _:
+                    self._perform(action)
+
+    def _hook_ended(self, number: int, hook: str, error: str, output: bytes) -> None:
+        assert self._hooked is not None
+        self._pass_on(self._hooked.ended(number, hook, error, output))
 
     def _is_of(self, principal: Principal | None) -> None:
         """What is done from now on is done for this one; None: for nobody else."""

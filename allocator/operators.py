@@ -110,12 +110,9 @@ def ordered(
             changes = _changed_orders(numbers, nodes, drain=None, restart=None)
         case wire.Restart(_, is_forced):
             changes = _restarted(numbers, nodes, by, unix_s, is_forced)
-        case wire.Reserve(_, uid, reason):
-            owner = owner_of(uid)
-            if owner is None:
-                text = f"no user has uid {uid} on bebopd's host"
-                raise RequestRefused(Refusal.BAD_REQUEST, text)
-            changes = _reserved(numbers, nodes, Reservation(uid, owner.name, reason, by, unix_s))
+        case wire.Reserve():
+            new = _reservation(order, owner_of, by, unix_s)
+            changes = _reserved(numbers, nodes, new, unix_s)
         case wire.Dedicate(_, portion):
             changes = [(n, replace(nodes.orders(n), portion=portion)) for n in numbers]
         case wire.Unreserve():
@@ -146,10 +143,30 @@ def _changed_orders(numbers: list[int], nodes: NodeTable, **fields: None) -> lis
     return [(number, orders) for number, orders in changes if orders != nodes.orders(number)]
 
 
-def _reserved(numbers: list[int], nodes: NodeTable, new: Reservation) -> list[Change]:
+def _reservation(
+    order: wire.Reserve, owner_of: Callable[[int], Owner | None], by: str, unix_s: float
+) -> Reservation:
+    names = []
+    for uid in (order.uid, *order.others):
+        if (owner := owner_of(uid)) is None:
+            text = f"no user has uid {uid} on bebopd's host"
+            raise RequestRefused(Refusal.BAD_REQUEST, text)
+        names.append(owner.name)
+    end = (order.start or unix_s) + order.duration_s if order.duration_s else 0.0
+    if 0 < end <= unix_s:
+        raise RequestRefused(Refusal.BAD_REQUEST, "a reservation that has ended already")
+    words = clipped(", ".join(names), NAME_MAX), order.reason, by, unix_s
+    return Reservation(order.uid, *words, order.start, end, order.others)
+
+
+def _reserved(
+    numbers: list[int], nodes: NodeTable, new: Reservation, unix_s: float
+) -> list[Change]:
     for number in numbers:
         kept = nodes.orders(number).reservation
-        if kept is not None and kept.uid != new.uid:
+        if kept is None or kept.is_over(unix_s):
+            continue
+        if (kept.uid, kept.others) != (new.uid, new.others):
             text = f"node {number} is reserved for {kept.owner}: `yodctl unreserve {number}` first"
             raise RequestRefused(Refusal.BAD_REQUEST, text)
     return [(number, replace(nodes.orders(number), reservation=new)) for number in numbers]

@@ -20,11 +20,11 @@ from allocator.jobs.ids import JobIds
 from allocator.jobs.job import Job, JobState
 from allocator.jobs.line import Line, RankingMaker, Waiting
 from allocator.jobs.table import JobTable
-from allocator.nodes.access import Claim
+from allocator.nodes.access import ANYWHERE, Claim, Where
 from allocator.nodes.table import NodeTable, Placement
 from allocator.queue.admission import Admission
-from allocator.queue.policy import Policy, Turn
-from allocator.waiting import BatchLine, awaited
+from allocator.queue.policy import Policy, Preemption, Turn
+from allocator.waiting import BatchLine
 from native.errors import Refusal
 from native.ids import PortalId, Principal, name_of_job
 from native.limits import Limits
@@ -54,6 +54,7 @@ class Requests:
         ranking: makes the order of the line; None: it is that of arrival.
         on_granted: takes the grant of a batch job, instead of a yod.
         on_refused: takes the reason why a batch job can be given nothing any more.
+        on_preempted: has jobs end for one that waits.
 
     Attributes:
         of_batch: the batch jobs that wait in the line.
@@ -83,6 +84,7 @@ class Requests:
         ranking: RankingMaker | None,
         on_granted: Callable[[int, Grant, float], list[Action]],
         on_refused: Callable[[int, str, float], list[Action]],
+        on_preempted: Callable[[Preemption, float], list[Action]],
     ) -> None:
         self._nodes = nodes
         self._jobs = jobs
@@ -104,10 +106,12 @@ class Requests:
         self._early: list[tuple[PortalId, Principal, NodeRequest]] = []  # until nodes are there
         self._on_granted = on_granted
         self._on_refused = on_refused
+        self._on_preempted = on_preempted
         self._admission = admission
         self._line = Line(limits, None if ranking is None else ranking(nodes.slots))
         line = self._line, self._policy, self._slots, admission
         self.of_batch = BatchLine(*line, wall_clock, self._look_again)
+        self._look_at: float | None = None  # at which others may begin
         self._served_at = (0, 0)  # the counts of changes, when the line was last looked at
 
     def state(self, now: float) -> list[str]:
@@ -158,19 +162,23 @@ class Requests:
         wanted = (request.terms, request.specs, request.time_s)
         terms, time_s = self._admission.terms(owner, *wanted, is_launch=True)
         request = replace(request, terms=terms, time_s=time_s)
-        nodes = self._admission.nodes_of(terms)
+        where = self._slots.where(terms, self._admission.nodes_of(terms))
         try:
-            claim = claim_of(owner.uid, request, is_batch=False, nodes=nodes)
+            claim = claim_of(owner.uid, request, is_batch=False, where=where)
             unix_time = self._wall_clock()
             placement = self._policy.demand_turn(request, claim, self._line, unix_time)
-            return self._give(source, owner, request, now, placement=placement, among=nodes)
+            return self._give(source, owner, request, now, placement=placement, where=where)
         except RequestRefused as refused:
             if not (request.waits and refused.code is Refusal.BUSY):
                 raise
             self._demand_others(request, str(refused))
-            waiting = Waiting(source, owner, request, now, str(refused), nodes=nodes)
+            waiting = Waiting(source, owner, request, now, str(refused), where=where)
             waiting.submitted = self._wall_clock()
             return self._wait(waiting)
+
+    def deadline(self) -> float | None:
+        """When the line is to be looked at, whatever happens; None: it need not be."""
+        return self._look_at
 
     def hold(self, text: str) -> None:
         """Give nothing for this reason; empty: give again."""
@@ -212,7 +220,8 @@ class Requests:
     def rules_changed(self) -> None:
         """The site's rules are others."""
         for waiting in self._line:
-            waiting.nodes = self._admission.nodes_of(waiting.request.terms)
+            terms = waiting.request.terms
+            waiting.where = self._slots.where_by_now(terms, self._admission.nodes_of(terms))
         self._line.rank_anew()
         self.limits_changed()
 
@@ -255,22 +264,31 @@ class Requests:
         return [action for asked in early for action in self.requested(*asked, now)]
 
     def _serve_line(self, now: float) -> list[Action]:
-        if not self._line or self._served_at == (self._nodes.changes, self._admission.freed):
+        if not self._line:
+            self._look_at = None
+            return []
+        unix_time = self._wall_clock()
+        is_due = self._look_at is not None and now >= self._look_at
+        if not is_due and self._served_at == (self._nodes.changes, self._admission.freed):
             return []
         actions: list[Action] = []
-        unix_time = self._wall_clock()
         self._line.rank(unix_time)
         for turn in self._policy.turns(self._line, unix_time):
+            if isinstance(turn, Preemption):
+                actions += self._on_preempted(turn, now)
+                continue
             self._line.served_one(turn.waiting)
             actions += self._serve_one(turn, now)
         self._served_at = (self._nodes.changes, self._admission.freed)
+        change = self._policy.next_change(unix_time) if self._line else None
+        self._look_at = None if change is None else now + change - unix_time
         return [*actions, *self._tell_line()]
 
     def _serve_one(self, turn: Turn, now: float) -> list[Action]:
         waiting = turn.waiting
         source, owner, request = waiting.source, waiting.owner, waiting.request
         waiting.given = self._ids.next if waiting.is_array else waiting.job_id
-        which = (waiting.given, waiting.since, turn.placement, waiting.nodes, waiting)
+        which = (waiting.given, waiting.since, turn.placement, waiting.where, waiting)
         try:
             return self._give(source, owner, request, now, *which)
         except RequestRefused as refused:
@@ -292,7 +310,7 @@ class Requests:
 
     def _awaited(self, waiting: Waiting) -> str:
         """What a request waits for now."""
-        return awaited(waiting, self._slots, self._admission) or waiting.text
+        return self.of_batch.awaited(waiting) or waiting.text
 
     # Permission, and the grant
 
@@ -331,7 +349,7 @@ class Requests:
         job_id: int = 0,
         since: float | None = None,
         placement: Placement | None = None,
-        among: frozenset[int] = frozenset(),
+        where: Where = ANYWHERE,
         batch: Waiting | None = None,
     ) -> list[Action]:
         """Give slots to a yod, which has asked at ``since``, or to the batch job with this id.
@@ -339,9 +357,9 @@ class Requests:
         Args:
             batch: what it gave in the line; an array has another id than its element, which is new.
             placement: the slots that it may have; None: all that are free.
-            among: the nodes of its queue; empty: all.
+            where: the nodes that it may have.
         """
-        claim = claim_of(owner.uid, request, source is None, among)
+        claim = claim_of(owner.uid, request, source is None, where)
         picks = self._slots.assign(request, claim, placement)
         spans, runs = runs_of(picks)
         if (changes := len(runs.ranges)) > _RUNS_MAX:
@@ -403,7 +421,7 @@ class Requests:
         self._jobs.add(job, nodes, runs, request.overlaps, now, shares)
         began = self._wall_clock()
         self._admission.begins(job_id, owner.uid, request.terms, slots, len(nodes), began)
-        where = format_spans([(span.node, span.count) for span in nodes.spans])
+        on = format_spans([(span.node, span.count) for span in nodes.spans])
         if source is not None:
             answer: list[Action] = [Send(source, grant)]
             asked = began - (0.0 if since is None else now - since)
@@ -416,8 +434,8 @@ class Requests:
             *answer,
             *self.reserve(),
             *recorded,
-            RecordEvent(job_id, f"granted: {plural(slots, 'slot')} on {noun} {where}"),
-            Log(f"granted to {owner.name}: ranks {runs.size}, nodes {where}", job_id),
+            RecordEvent(job_id, f"granted: {plural(slots, 'slot')} on {noun} {on}"),
+            Log(f"granted to {owner.name}: ranks {runs.size}, nodes {on}", job_id),
         ]
 
     def reserve(self) -> list[Action]:

@@ -31,12 +31,12 @@ RANKS_AT_ONCE = 8192  # of one job in one row
 IS_NOT_HEARD_OF = (JobState.PENDING, JobState.REVOKING)  # no PCT has reported the job
 
 
-def tables(nodes: NodeTable, jobs: JobTable, now: float) -> Iterator[Table]:
+def tables(nodes: NodeTable, jobs: JobTable, unix_s: float, now: float) -> Iterator[Table]:
     """The whole table; a node with very many jobs or ranks has several rows."""
     present = (row for node in nodes for row in rows_of(node, jobs, now))
     absent = (absent_row(number, name, orders) for number, name, orders in nodes.absent())
     for piece, is_last in pieces(merge(present, absent, key=lambda row: row.node)):
-        yield Table(piece, is_last)
+        yield Table(piece, is_last, unix_s)
 
 
 def pieces(rows: Iterable[NodeRow]) -> Iterator[tuple[tuple[NodeRow, ...], bool]]:
@@ -85,6 +85,7 @@ def rows_of(node: Node, jobs: JobTable, now: float) -> Iterator[NodeRow]:
 
 
 def _row(node: Node, jobs: JobTable, parts: tuple[NodeJob, ...], now: float) -> NodeRow:
+    is_reachable = node.address.nid >= 1 << 24 and node.address.pid < 1 << 16
     return NodeRow(
         node=node.number,
         name=node.name,
@@ -98,6 +99,8 @@ def _row(node: Node, jobs: JobTable, parts: tuple[NodeJob, ...], now: float) -> 
         why=clipped(node.trouble if node.is_up else node.down_text),
         reservation=_reservation(node.orders),
         portion=node.access.portion,
+        nid=node.address.nid if is_reachable else 0,
+        pid=node.address.pid if is_reachable else 0,
     )
 
 
@@ -111,7 +114,8 @@ def _drain(orders: Orders) -> NodeDrain | None:
 def _reservation(orders: Orders) -> NodeReservation | None:
     if (kept := orders.reservation) is None:
         return None
-    return NodeReservation(kept.owner, kept.reason, kept.by, max(0.0, kept.since))
+    since = max(0.0, kept.since)
+    return NodeReservation(kept.owner, kept.reason, kept.by, since, kept.start, kept.end)
 
 
 def _parts(node: Node, job: Job, now: float) -> Iterator[NodeJob]:
@@ -123,6 +127,7 @@ def _parts(node: Node, job: Job, now: float) -> Iterator[NodeJob]:
             ranks=ranks[first : first + RANKS_AT_ONCE],
             elapsed_s=min(max(0.0, now - job.since), TIME_MAX_S),
             is_pending=job.state in IS_NOT_HEARD_OF,
+            batch_job=job.batch_job,
         )
 
 
@@ -150,7 +155,7 @@ def _estimate(row: NodeRow) -> int:
 
 
 def _estimate_of(job: NodeJob) -> int:
-    return 64 + 4 * len(job.owner) + 5 * len(job.ranks)
+    return 64 + 4 * (len(job.owner) + len(job.batch_job)) + 5 * len(job.ranks)
 
 
 def state_lines(name: str, nodes: NodeTable, jobs: JobTable, now: float) -> list[str]:

@@ -8,14 +8,15 @@ from native.machine import Action, Log, Send
 from native.wire import batch, load
 from native.wire.alloc import NodeRequest, Refused, Release
 from native.wire.base import Message
-from native.wire.nodes import AskNodeEvents, Order
+from native.wire.nodes import AskNodeEvents, EndJobs, Order
 from native.wire.status import Announce, Rejected, Watch
 
 OF_RESET = (load.Completions, load.Released)
 _ASKED = (batch.Submit, batch.Ask, batch.History, batch.AskEvents, batch.AskReach)
 _ORDERED = (batch.Cancel, batch.SignalScript, batch.LimitTime, batch.Suspend, batch.Hold)
 OF_BATCH = (*_ASKED, *_ORDERED, batch.Prioritise, batch.Requeue)
-_ANSWERED = (NodeRequest, Release, Order, AskNodeEvents, Watch, batch.Steps, *OF_BATCH)
+OF_JOBS = (*OF_BATCH, EndJobs)
+_ANSWERED = (NodeRequest, Release, Order, AskNodeEvents, Watch, batch.Steps, *OF_JOBS)
 
 
 def violation(source: PortalId, principal: Principal, message: Message) -> list[Action]:

@@ -15,7 +15,7 @@ from allocator.nodes.access import Claim
 from allocator.queue.admission import Admission, fewest_nodes
 from allocator.queue.policy import Policy
 from native.wire.alloc import NodeRequest, NodeSpec
-from native.wire.base import Factor
+from native.wire.base import Factor, Terms
 
 
 class BatchLine:
@@ -41,8 +41,10 @@ class BatchLine:
         self._wall_clock = wall_clock
         self._look_again = look_again
 
-    def could(self, claim: Claim, spec: NodeSpec) -> None:
-        """Refuse what the partition can never give to somebody."""
+    def could(self, uid: int, terms: Terms, spec: NodeSpec) -> None:
+        """Refuse what the partition can never give to a batch job of a user."""
+        where = self._slots.where(terms, self._admission.nodes_of(terms))
+        claim = Claim(uid, True, where.nodes, where.one_of, where.constraint)
         self._slots.demand_possible((spec,), claim)
 
     def enqueue(self, job: BatchJob, count: int, owner: Owner, now: float) -> str:
@@ -80,16 +82,24 @@ class BatchLine:
         waiting.attempt = job.attempt
         waiting.time_s, waiting.submitted = job.time_s, job.submitted
         waiting.is_array = job.elements is not None
-        waiting.priority, waiting.nodes = job.priority, self._admission.nodes_of(job.terms)
+        waiting.priority, among = job.priority, self._admission.nodes_of(job.terms)
+        waiting.where = self._slots.where_by_now(job.terms, among)
         return waiting
 
     def waits(self, job_id: int) -> str:
         """Why a batch job waits; empty: it is not in the line."""
         if (waiting := self._line.of_batch(job_id)) is None:
             return ""
-        lacks = awaited(waiting, self._slots, self._admission)
+        lacks = self.awaited(waiting)
         text = f"place {self._line.place_of(waiting)} of {len(self._line)}"
         return f"{text}; {lacks or 'what is free is kept for those before it'}"
+
+    def awaited(self, waiting: Waiting) -> str:
+        """What a request lacks now; empty: nothing, but for those before it."""
+        request, claim = waiting.request, waiting.claim
+        asked = (claim.uid, request.terms, waiting.request.slots, fewest_nodes(request.specs))
+        lacks = self._admission.blocked(*asked) or self._slots.lacks(request, claim)
+        return lacks or self._policy.booked(request, claim, self._wall_clock(), waiting.time_s)
 
     def expected(self, job_id: int) -> float:
         """When a batch job is expected to have its slots: unix time; 0: not known."""
@@ -120,15 +130,13 @@ class BatchLine:
             self._look_again()
         return True
 
+    def one_runs(self) -> None:
+        """A batch job runs, and may be ended for one that waits."""
+        if self._admission.preempts:
+            self._look_again()
+
     def withdraw(self, job_id: int) -> None:
         """A batch job waits no more."""
         if (waiting := self._line.of_batch(job_id)) is not None:
             self._line.remove(waiting)
             self._look_again()
-
-
-def awaited(waiting: Waiting, slots: Chooser, admission: Admission) -> str:
-    """What a request lacks now; empty: nothing, but for those before it."""
-    request, claim = waiting.request, waiting.claim
-    asked = (claim.uid, request.terms, waiting.request.slots, fewest_nodes(request.specs))
-    return admission.blocked(*asked) or slots.lacks(request, claim)

@@ -131,7 +131,7 @@ def load_of(grant: Grant) -> bytes:
             umask=0o22,
             limits=(),
             mpi=load.Mpi(()),
-            has_input=False,
+            input_ranks=(),
             chunk_bytes=LIMITS.chunk_bytes,
             deadline_s=LIMITS.phase_s,
             orphan_s=LIMITS.orphan_s,

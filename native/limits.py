@@ -25,7 +25,9 @@ class Limits(Struct, frozen=True):
     phase_s: float = 30.0
     end_s: float = 10.0
     kill_delay_s: float = 2.0
+    node_mtbf_s: float = 5 * 365 * 86400.0
     kill_wait_s: float = 30.0
+    nice_kill_s: float = 300.0
     unkillable_s: float = 60.0
     store_answer_s: float = 10.0
     health_s: float = 60.0
@@ -59,6 +61,8 @@ class Limits(Struct, frozen=True):
     node_fail_s: float = 300.0
     batch_word_s: float = 60.0
     batch_answer_s: float = 10.0
+    submit_hook_s: float = 5.0
+    submit_hooks_count: int = 8
     spool_bytes: int = 64 * 1024 * 1024
     connect_s: float = 5.0
     liveness_s: float = 20.0
@@ -103,7 +107,9 @@ MEANINGS = {
     "phase_s": "each phase of a launch before go ends within this",
     "end_s": "the end of a job is confirmed within this, else its nodes are reset",
     "kill_delay_s": "after an abnormal end the other ranks have this long to end",
+    "node_mtbf_s": "mean time between failures of a node (yod --checkpoint-every auto)",
     "kill_wait_s": "at the end of an allocation its command and steps have this long to end",
+    "nice_kill_s": "jobs that are ended by pingd -nicekill have this long from SIGTERM to SIGKILL",
     "store_answer_s": "a directory of a pct's store takes a byte within this, else it hangs and "
     "the node's jobs end; 0: it is not asked",
     "health_s": "a pct without jobs looks after its node at this interval; 0: never",
@@ -140,6 +146,8 @@ MEANINGS = {
     "node_fail_s": "a batch job ends when the node of its script has been down for this long",
     "batch_word_s": "bebopd --batch believes what the batch system says of a job for this long",
     "batch_answer_s": "the batch system answers bebopd --batch within this",
+    "submit_hook_s": "each submit hook of a site ends within this, else it is killed",
+    "submit_hooks_count": "jobs that submit hooks look at, at a time; further ones wait",
     "connect_s": "a connection is made within this",
     "liveness_s": "a host or daemon that has been silent for this long is lost",
     "peer_idle_s": "a connection of two pcts that no job needs is closed after this; 0: never",
@@ -194,6 +202,8 @@ _SMALLEST = {
     "connections_each_count": 1,
     "unread_each_bytes": 1024 * 1024,
     "questions_each_count": 1,
+    "submit_hook_s": 0.001,
+    "submit_hooks_count": 1,
     "log_lines_each_count": 1,
     "prepare_s": 0.001,
     "web_clients_count": 1,

@@ -1,4 +1,4 @@
-"""The output file of a batch job: a pattern with codes. Pure."""
+"""Files for output, of a batch job or of its ranks: patterns with codes. Pure."""
 
 from __future__ import annotations
 
@@ -22,17 +22,32 @@ MEANINGS = {
     "u": "the user's name",
     "N": "the name of the first node",
 }
+OF_RANKS = {
+    "%": "%",
+    "t": "the rank",
+    "n": "the number of its node in the job, from 0",
+    "N": "the name of its node",
+    "j": "the job's id, or that of its allocation",
+    "s": "the number of the step in its allocation; else 0",
+    "x": "the name of its program",
+    "u": "the user's name",
+}
 
 
-def check(pattern: str) -> None:
+def codes(pattern: str) -> set[str]:
+    """The codes that a pattern has."""
+    return {code for _, code in _CODE.findall(pattern)}
+
+
+def check(pattern: str, meanings: Mapping[str, str] = MEANINGS) -> None:
     """Refuse a pattern that has an unknown code.
 
     Raises:
         UsageError: it has one.
     """
     for _, code in _CODE.findall(pattern):
-        if code not in MEANINGS:
-            known = ", ".join(f"%{each}" for each in MEANINGS)
+        if code not in meanings:
+            known = ", ".join(f"%{each}" for each in meanings)
             what = f"output file {shown(pattern)}: no code %{shown(code)}"
             raise UsageError(f"{what}; known: {known}")
 

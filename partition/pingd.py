@@ -1,4 +1,4 @@
-"""The command pingd: which node is doing what."""
+"""The command pingd: which node is doing what; requests on jobs and nodes."""
 
 from __future__ import annotations
 
@@ -42,11 +42,17 @@ _ADVICE = (
 @click.option("-summary", "is_summary", is_flag=True, help="Print totals only.")
 @click.option("-list", "-l", "listed", metavar="LIST", help="Only these nodes, as in 5,1..3.")
 @click.option("-job", "job_id", type=click.IntRange(min=1), metavar="N", help="Only this job.")
+@click.option("-pbsjob", "batch_job", metavar="N", help="Only jobs of this batch job.")
 @click.option("-mine", "is_mine", is_flag=True, help="Only jobs of yours.")
 @click.option("-all", "is_all", is_flag=True, help="All nodes; the default.")
 @click.option(
     "--partition", default="", metavar="ADDRESS", help="host:port or unix:PATH of the bebopd."
 )
+@click.option("-interrupt", "is_interrupt", is_flag=True, help="Send SIGTERM to these jobs.")
+@click.option("-nicekill", "is_nicekill", is_flag=True, help="The same, and SIGKILL 300 s later.")
+@click.option("-reset", "is_reset", is_flag=True, help="Kill these jobs; free their nodes.")
+@click.option("-kill", "is_kill", is_flag=True, help="Kill the pcts of these nodes, and all jobs.")
+@click.option("-NoInquire", "is_sure", is_flag=True, help="Do not ask whether that is meant.")
 @click.option("-reserve", "reserve", metavar="USER", help="Reserve these nodes for USER.")
 @click.option("-unreserve", "is_unreserved", is_flag=True, help="Give them to all users again.")
 @click.option("-reason", "reason", metavar="TEXT", help="With -reserve: why.")
@@ -60,9 +66,15 @@ def command(
     is_summary: bool,
     listed: str | None,
     job_id: int | None,
+    batch_job: str | None,
     is_mine: bool,
     is_all: bool,
     partition: str,
+    is_interrupt: bool,
+    is_nicekill: bool,
+    is_reset: bool,
+    is_kill: bool,
+    is_sure: bool,
     reserve: str | None,
     is_unreserved: bool,
     reason: str | None,
@@ -79,27 +91,39 @@ def command(
     """
     if nodes is not None and listed is not None:
         raise UsageError("one node list at a time")
-    if reserve is not None or is_unreserved or reason is not None:
-        has_more = is_parsed or is_json or is_summary or is_watched or is_mine or job_id or web
-        if has_more or (reserve is not None) is is_unreserved or (reason and is_unreserved):
-            raise UsageError("-reserve USER {-reason TEXT} or -unreserve, with a node list alone")
-        _reserve(nodes if nodes is not None else listed, is_all, reserve, reason or "", partition)
+    text = nodes if nodes is not None else listed
+    asked = {
+        "-interrupt": is_interrupt,
+        "-nicekill": is_nicekill,
+        "-reset": is_reset,
+        "-kill": is_kill,
+        "-reserve": reserve is not None,
+        "-unreserve": is_unreserved,
+    }
+    if requests := [name for name, is_given in asked.items() if is_given]:
+        if requests[1:] or is_parsed or is_json or is_summary or is_watched or web is not None:
+            raise UsageError(f"{requests[0]} is a request: one at a time, and nothing is shown")
+        if reason is not None and reserve is None:
+            raise UsageError("-reason goes with -reserve")
+        chosen = text, job_id, batch_job, _owner(is_mine), is_all
+        _print(_request(requests[0], chosen, reserve, reason, is_sure, partition))
         return
+    if reason is not None:
+        raise UsageError("-reason goes with -reserve")
     if is_parsed + is_json + is_summary > 1:
         raise UsageError("-parse, --json and -summary exclude each other")
     if web is not None:
-        chosen = (is_parsed, is_json, is_summary, is_watched, is_mine, job_id, listed)
-        if any(chosen) or (web and nodes):
+        others = (is_parsed, is_json, is_summary, is_watched, is_mine, job_id, batch_job, listed)
+        if any(others) or (web and nodes):
             raise UsageError("--web shows everything: only --partition goes with it")
         _serve(web or nodes or "", partition)
         return
-    text = nodes if nodes is not None else listed
     wanted = nodelist.parse(text) if text is not None else None
     in_force = limits.load(os.environ)
     if is_watched:
         if is_parsed or is_json or is_summary:
             raise UsageError("--watch excludes -parse, --json and -summary")
-        _watch(partition, in_force, wanted, job_id, is_mine)
+        _watch(partition, in_force, wanted, job_id, batch_job, is_mine)
         return
     gc.disable()  # many objects, of which none is garbage before the end
     rows = show.merge(_ask(partition, in_force))
@@ -107,7 +131,8 @@ def command(
         raise UsageError(f"no node {nodelist.format_nodes(sorted(unknown))} in this partition")
     if job_id is not None and not show.select(rows, job_id=job_id):
         raise UsageError(f"no job {job_id} in this partition; it has ended, or was of another one")
-    rows = show.select(rows, nodes=wanted, job_id=job_id, owner=_owner(is_mine))
+    owner = _owner(is_mine)
+    rows = show.select(rows, nodes=wanted, job_id=job_id, owner=owner, batch_job=batch_job)
     if is_parsed:
         _print(show.parse_lines(rows))
         return
@@ -135,8 +160,11 @@ def main() -> None:
     except click.UsageError as error:
         status = _fail(error.format_message(), WRONG_USAGE)
     except PartitionError as error:
+        from partition.status.query import OrderRefused
+
         status = _fail(str(error), UNREACHABLE)
-        stdio.say(_ADVICE)
+        if not isinstance(error, OrderRefused):
+            stdio.say(_ADVICE)
     except YodError as error:
         status = _fail(str(error), UNREACHABLE)
     except (BrokenPipeError, KeyboardInterrupt):  # nobody reads any more
@@ -150,23 +178,28 @@ _HELP = options.Option(("-help",))
 _WEB = options.Option(("--web",), takes_value=True, may_lack_value=True)
 
 
-def _reserve(
-    listed: str | None, is_all: bool, user: str | None, reason: str, partition: str
-) -> None:
-    """Reserve nodes for a user, or give them to all users again."""
-    from native.wire.nodes import Unreserve
-    from partition.commands import ordering
+def _request(
+    name: str,
+    chosen: tuple[str | None, int | None, str | None, str | None, bool],
+    user: str | None,
+    reason: str | None,
+    is_sure: bool,
+    partition: str,
+) -> list[str]:
+    """Make a request; lines that say what comes of it."""
+    from native.wire.nodes import Ending
+    from partition.commands import requests
 
-    if listed is None and not is_all:
-        raise UsageError("which nodes? -list LIST, or -all")
-    if listed is not None:
-        numbers = nodelist.parse(listed)
-    else:
-        numbers = tuple(row.node for row in show.merge(_ask(partition, limits.load(os.environ))))
-    if user is not None:
-        _print(ordering.reserve(numbers, user, reason, partition))
-    else:
-        _print(ordering.give(Unreserve(numbers), partition))
+    of = requests.Chosen(*chosen)
+
+    def rows() -> list[NodeRow]:
+        return show.merge(_ask(partition, limits.load(os.environ)))
+
+    if name in ("-reserve", "-unreserve"):
+        return requests.reserve(user, reason, of, partition, rows)
+    if name == "-kill":
+        return requests.kill_pcts(of, not is_sure, partition, rows)
+    return requests.end(Ending(name[1:]), of, not is_sure, partition)
 
 
 def _serve(web: str, partition: str) -> None:
@@ -183,13 +216,15 @@ def _watch(
     in_force: Limits,
     wanted: tuple[int, ...] | None,
     job_id: int | None,
+    batch_job: str | None,
     is_mine: bool,
 ) -> None:
     from partition.find import discover
     from partition.status import screen
 
     nodes = None if wanted is None else frozenset(wanted)
-    chosen = partial(show.select, nodes=nodes, job_id=job_id, owner=_owner(is_mine))
+    owner = _owner(is_mine)
+    chosen = partial(show.select, nodes=nodes, job_id=job_id, owner=owner, batch_job=batch_job)
     screen.watch(discover.find(partition, os.environ), in_force, chosen)
 
 

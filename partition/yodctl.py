@@ -257,15 +257,17 @@ def restart(lists: tuple[str, ...], is_forced: bool, partition: str) -> None:
 
 
 @command.command()
-@click.option("-user", "--user", required=True, metavar="USER", help="A name or a uid.")
+@click.option("-user", "--user", required=True, metavar="U,U", help="Users: names or uids.")
 @click.option("-reason", "--reason", default="", metavar="TEXT", help="Why; others see it.")
+@click.option("-start", "--start", default="", metavar="TIME", help="From then on, not now.")
+@click.option("-duration", "--duration", "lasts", default="", metavar="T", help="For so long.")
 @_PARTITION
 @_NODES
-def reserve(lists: tuple[str, ...], user: str, reason: str, partition: str) -> None:
-    """Give nodes to jobs of one user only, from now on."""
+def reserve(lists: tuple[str, ...], partition: str, user: str, reason: str, **times: str) -> None:
+    """Give nodes to jobs of some users only, from now on or for a time."""
     from partition.commands import ordering
 
-    lines = ordering.reserve(order.nodes_of(lists), user, reason, partition)
+    lines = ordering.reserve(order.nodes_of(lists), user, reason, partition, **times)
     click.echo("\n".join(lines))
 
 

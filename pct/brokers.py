@@ -22,6 +22,7 @@ from native.ids import PortalId
 from native.machine import Action, Event, Log, Send
 from native.wire import batch
 from native.wire.alloc import Grant, Unfit
+from native.wire.base import Message
 from pct.job.rules.unkillable import NAMED, Countdown, Step
 
 
@@ -167,6 +168,21 @@ class Brokers:
         assert self._deadlines.keys() <= self._brokers.keys()
 
     # -- from bebopd -------------------------------------------------------
+
+    def told_by_bebopd(self, bebopd: PortalId, message: Message, now: float) -> list[Action]:
+        """bebopd speaks of a broker."""
+        match message:
+            case batch.Start():
+                return self.told(message)
+            case Grant():
+                return self.granted(bebopd, message)
+            case batch.EndBroker():
+                return self.end(message, now)
+            case batch.SignalScript() | batch.LimitTime() | batch.Suspend():
+                return self.pass_on(message)
+            case batch.Heard():
+                return self.heard(message)
+        raise AssertionError(f"no case for {message!r}")
 
     def told(self, message: batch.Start) -> list[Action]:
         """Start a broker when its grant is here. bebopd may say so twice."""

@@ -56,7 +56,7 @@ from pct.node import Node
 if TYPE_CHECKING:
     from pct.host.cgroups.job import JobGroup
     from pct.host.cgroups.own import Cgroup
-    from pct.host.kept.hooks import HookProcesses
+    from pct.host.kept.ofjob import JobHelpers
     from pct.host.kept.table import BrokerProcesses
     from pct.host.pmix_process import PmixServer
 
@@ -116,8 +116,8 @@ class Driver:
         self._cgroup = cgroup
         self._jobs: dict[int, _JobParts] = {}
         self._brokers: BrokerProcesses | None = None  # there has been none
-        self._hooks: dict[int, HookProcesses] = {}
         self._own_spawner = own = own_spawner or OwnSpawner(reactor)
+        self._helpers: JobHelpers | None = None  # no job has had any
         self._spawner_of = spawner_of or (lambda job_id: own)
         self._watch = port.listen(reactor, self._port_ready)
         self._timer = reactor.timer(self._due)
@@ -269,6 +269,13 @@ class Driver:
             self._brokers = BrokerProcesses(*around, self.handle, self._contain, *rest)
         return self._brokers
 
+    def _job_helpers(self) -> JobHelpers:
+        if self._helpers is None:
+            from pct.host.kept.ofjob import JobHelpers  # few jobs have any
+
+            self._helpers = JobHelpers(self._reactor, self._own_spawner, self.handle)
+        return self._helpers
+
     def _perform_of_job(self, parts: _JobParts, action: JobAction) -> None:
         owner, objects, ranks, services = parts
         match action:
@@ -294,11 +301,8 @@ class Driver:
                 ranks.end(ended)
                 if ended is None:
                     services.end_pmix()
-            case events.RunHook(job_id):
-                self._run_hook(action)
-            case events.KillHook(job_id):
-                if (hook := self._hooks.get(job_id)) is not None:
-                    hook.kill()
+            case events.HelperAction():
+                self._job_helpers().perform(action)
             case events.KillKeepers():
                 ranks.kill_keepers()
                 services.kill_pmix()
@@ -331,23 +335,6 @@ class Driver:
                 services.send_pmix(message)
             case _:
                 raise AssertionError(f"no case for {action!r}")
-
-    def _run_hook(self, action: events.RunHook) -> None:
-        from pct.host.kept.hooks import HookProcesses  # few sites have any
-
-        job_id, own = action.job_id, self._own_spawner
-        try:
-            self._hooks[job_id] = HookProcesses(action, self._reactor, own, self._hook_ended)
-        except (OSError, ValueError) as error:
-            results = tuple(
-                events.HookResult(rank, -1, f"it cannot be started: {error}", b"", b"")
-                for rank in action.ranks
-            )
-            self.handle(events.HookEnded(job_id, results))
-
-    def _hook_ended(self, event: events.HookEnded) -> None:
-        self._hooks.pop(event.job_id).close()
-        self.handle(event)
 
     def _send(self, target: PortalId, message: Message) -> None:
         """Send a message. If that raises, the job that it belongs to ends, if there is one."""
@@ -417,8 +404,8 @@ class Driver:
             return
         with ExitStack() as stack:  # the last first, and also what comes behind an exception
             stack.callback(self._store.drop_job, job_id)
-            if (hook := self._hooks.pop(job_id, None)) is not None:
-                stack.callback(hook.close)
+            if self._helpers is not None:
+                stack.callback(self._helpers.drop, job_id)
             stack.callback(parts.objects.close)
             stack.callback(parts.services.close)
             stack.callback(parts.ranks.close)

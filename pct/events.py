@@ -162,6 +162,24 @@ class HookEnded(JobEvent, frozen=True):
     results: tuple[HookResult, ...]
 
 
+class SaverReady(JobEvent, frozen=True):
+    """The saver has made the directories of its ranks."""
+
+
+class SaverEnded(JobEvent, frozen=True):
+    """The last answer to :class:`RunSaver`: no process of it is left.
+
+    Attributes:
+        size: bytes in the files of its ranks.
+        path: of the checkpoint that it has made whole.
+        trouble: why it has not done what it was to; empty: it has.
+    """
+
+    size: int = 0
+    path: bytes = b""
+    trouble: str = ""
+
+
 class LeftoversRemoved(JobEvent, frozen=True):
     """The answer to :class:`RemoveLeftovers`.
 
@@ -188,9 +206,13 @@ class OutputRead(JobEvent, frozen=True):
 
 
 class InputTaken(JobEvent, frozen=True):
-    """The pipe of rank 0 has accepted so many bytes of input."""
+    """The pipes of all ranks that read have accepted so many bytes more of their input."""
 
     count_bytes: int
+
+
+class InputClosed(JobEvent, frozen=True):
+    """The last rank of this node that read its input has closed it."""
 
 
 # -- actions --------------------------------------------------------------
@@ -301,7 +323,11 @@ class KeeperEnd(JobAction, frozen=True):
     world: int | None = None
 
 
-class RunHook(JobAction, frozen=True):
+class HelperAction(JobAction, frozen=True):
+    """Base of what is done with processes beside the ranks: hooks of the site, savers."""
+
+
+class RunHook(HelperAction, frozen=True):
     """Run a program of the site's; answered by :class:`HookEnded`.
 
     Attributes:
@@ -319,8 +345,33 @@ class RunHook(JobAction, frozen=True):
     groups: tuple[int, ...]
 
 
-class KillHook(JobAction, frozen=True):
+class KillHook(HelperAction, frozen=True):
     """Kill the hook that runs."""
+
+
+class RunSaver(HelperAction, frozen=True):
+    """Start a saver as the job's owner; answered by :class:`SaverReady` and :class:`SaverEnded`.
+
+    Attributes:
+        words: its arguments.
+        given: all that it is given on standard input, before what it is told.
+    """
+
+    words: tuple[bytes, ...]
+    given: bytes
+    uid: int
+    gid: int
+    groups: tuple[int, ...]
+
+
+class TellSaver(HelperAction, frozen=True):
+    """Tell the saver that a rank has ended well; None: that the time of all ranks is over."""
+
+    rank: int | None
+
+
+class KillSaver(HelperAction, frozen=True):
+    """Kill the saver that runs."""
 
 
 class KillKeepers(JobAction, frozen=True):
@@ -372,7 +423,7 @@ class FinishOutput(JobAction, frozen=True):
 
 
 class WriteInput(JobAction, frozen=True):
-    """Give rank 0 its input; empty data closes it."""
+    """Give the ranks that read it their input; empty data closes it."""
 
     data: bytes
 

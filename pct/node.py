@@ -305,18 +305,7 @@ class Node:
 
     def _broker(self, source: PortalId, message: Message, now: float) -> list[Action]:
         """bebopd speaks of the broker of a batch job."""
-        match message:
-            case batch.Start():
-                return self.brokers.told(message)
-            case alloc.Grant():
-                return self.brokers.granted(self._bebopd, message)
-            case batch.EndBroker():
-                return self.brokers.end(message, now)
-            case batch.SignalScript() | batch.LimitTime() | batch.Suspend():
-                return self.brokers.pass_on(message)
-            case batch.Heard():
-                return self.brokers.heard(message)
-        raise IllegalTransition(self.number, message)
+        return self.brokers.told_by_bebopd(self._bebopd, message, now)
 
     def _revoke(self, source: PortalId, message: alloc.Revoke, now: float) -> list[Action]:
         is_hosting = self.reservation.refuse(message.job_id, message.attempt)
@@ -341,6 +330,17 @@ class Node:
             elif self._is_ending:  # it would begin behind the signal
                 actions += self._guarded(job, partial(job.give_up, ENDING_TEXT, now), now)
         return actions
+
+    def _signal_job(self, source: PortalId, message: nodes.SignalJob, now: float) -> list[Action]:
+        """Somebody ends a job by bebopd: its ranks here get the signal; without any it fails."""
+        job = self.jobs.get(message.job_id)
+        if job is None:  # it has ended
+            return []
+        said = Log(f"signal {message.number}, asked for by {message.by}", job.job_id)
+        if job.has_ranks:
+            return [said, *job.signal(message.number)]
+        text = f"{message.by} ended the job"
+        return [said, *self._guarded(job, partial(job.give_up, text, now), now)]
 
     def _then_restart(self, actions: list[Action]) -> list[Action]:
         """Restart behind the actions that end the last job."""
@@ -432,6 +432,7 @@ FROM_BEBOPD: dict[type[Message], Method] = {
     alloc.Revoke: Node._revoke,
     nodes.RestartNow: Node._restart_now,
     nodes.SignalRanks: Node._signal_ranks,
+    nodes.SignalJob: Node._signal_job,
     batch.Start: Node._broker,
     alloc.Grant: Node._broker,
     batch.EndBroker: Node._broker,

@@ -158,6 +158,7 @@ def allocate(
     threads_per_core: int | None = None,
     distribution: str | None = None,
     exclusive: bool = False,
+    constraint: str = "",
     partition: str = "",
     wait_s: float = inf,
     time_s: float = inf,
@@ -178,6 +179,7 @@ def allocate(
             that are the allocation's own, as by the options of these names.
         distribution: ``block``, ``cyclic`` or ``plane=K``, how the slots lie on the nodes.
         exclusive: all slots of whole nodes, which nobody else uses.
+        constraint: features of the nodes, such as ``gpu&ib``.
         partition: ``host:port``, ``unix:PATH`` or ``embedded``. Default: as docs/yod.md says.
         wait_s: how long to wait for nodes that others have.
         time_s: how long the allocation may last, in whole seconds.
@@ -204,6 +206,7 @@ def allocate(
         ("--ranks-per-core", ranks_per_core),
         ("--threads-per-core", threads_per_core),
         ("--distribution", distribution),
+        ("--constraint", constraint or None),
     ):
         words += [option, str(count)] if count is not None else []
     words += ["--exclusive"] if exclusive else []

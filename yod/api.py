@@ -21,7 +21,8 @@ from yod.guest.driver import GuestLaunch
 from yod.guest.feed import Ended, Event, Message, Output, RankEnded, Started
 from yod.guest.front import Given
 from yod.guest.request import Choices, Command, Member, read_load_file, request
-from yod.guest.results import JobFailedError, JobTimeoutError, RankResult, Result
+from yod.guest.results import JobFailedError, JobTimeoutError, Result
+from yod.ranks import RankResult
 
 if TYPE_CHECKING:
     from partition.up.guest import GuestPartition

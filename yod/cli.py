@@ -16,6 +16,8 @@ from native.errors import UsageError, YodError
 from native.host import hookfile, stdio
 from native.options import Option
 from native.text import shown
+from yod.plan.checkpoint_options import OPTIONS as CHECKPOINT_OPTIONS
+from yod.plan.checkpoint_options import RESTART
 from yod.plan.selectors import OPTIONS as SHAPE_OPTIONS
 
 # yod reads them by native.options. All other commands use click, but importing click takes
@@ -26,7 +28,9 @@ OPTIONS = (
     *SHAPE_OPTIONS,
     Option(("-timing", "-t"), False, "Show the seconds spent in each phase."),
     Option(("-quiet", "-q"), False, "No status messages."),
+    Option(("--completions",), False, "Show how each rank ended, and what it has used."),
     Option(("-file",), True, "Append the completion report to NAME.", "NAME"),
+    Option(("--report",), True, "Append how the job ended to FILE, as a line of JSON.", "FILE"),
     Option(("-kill",), False, "Kill the job at once when a rank ends abnormally."),
     Option(("-batch",), False, "Not interactive: no input, -kill."),
     Option(("-interactive",), False, "Interactive, also inside a batch job."),
@@ -34,6 +38,15 @@ OPTIONS = (
     Option(("--keep-going",), False, "Let the others run when a rank ends abnormally."),
     Option(("--label",), False, "Put its rank in front of each line of output."),
     Option(("--raw",), False, "Show output as it comes, not in whole lines."),
+    Option(("--timestamp",), False, "Put the time in front of each line of output."),
+    Option(("--no-stdin",), False, "Leave standard input to others, as in `while read`."),
+    Option(("--stdin",), True, "Who reads it: all, none, or ranks, as in 0,4..7.", "RANKS"),
+    Option(("--as",), True, "Rank variables also as slurm, pals, flux, ompi or torch.", "WHOSE"),
+    Option(("-time",), True, "Let the ranks run for so long: 90, 1:30:00.", "T"),
+    Option(("-signal",), True, "Warn them S seconds before that: USR1@60.", "SIG@S"),
+    Option(("--chdir",), True, "The ranks run in DIR.", "DIR"),
+    Option(("-o", "--output"), True, "The ranks write to files: 'out.%t'.", "PATTERN"),
+    Option(("-e", "--error"), True, "Their standard error, to others.", "PATTERN"),
     Option(("--mpi",), True, "Offer auto (default), pmi1, pmi2, pmix or none.", "WHAT"),
     Option(("--libpmix",), True, "The PMIx library to use.", "PATH"),
     Option(("--with-portals",), False, "The ranks use Portals, though no program is linked to it."),
@@ -42,9 +55,11 @@ OPTIONS = (
     Option(("--immediate",), True, "In an allocation: do not.", "[=S]", may_lack_value=True),
     Option(("--after",), True, "First others end: afterok:ID.", "KIND:ID"),
     Option(("--exclusive",), False, "Whole nodes, which nobody else uses."),
+    Option(("--constraint",), True, "Nodes with these features: a&b, a|b.", "EXPR"),
     Option(("--overlap",), False, "A step shares the slots of others."),
     Option(("--detach",), False, "Print the job's id and leave; yodjob attach shows its output."),
     Option(("--detach-on-hangup",), False, "The job goes on when its terminal is lost."),
+    *CHECKPOINT_OPTIONS,
     Option(("--arity",), True, "Children of a node in the job's tree.", "N"),
     Option(("--dry-run",), False, "Show what would be launched."),
     Option(("-help", "-h"), False, "Show this text."),
@@ -82,7 +97,7 @@ def command(argv: list[str]) -> int:
     if "--version" in given:
         sys.stdout.write(f"yod {_version()}\n")
         return 0
-    if not words:
+    if not words and RESTART not in given:
         raise UsageError(f"no program; {USAGE} (yod -help)")
     from yod import frontend  # help needs none of it
 

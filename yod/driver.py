@@ -77,6 +77,7 @@ class Driver:
     Attributes:
         machine: of the launch.
         result: how the launch ended; None until it is over.
+        on_told: takes what the launch tells commands that have asked.
     """
 
     def __init__(
@@ -94,6 +95,7 @@ class Driver:
     ) -> None:
         keep_freed_memory()
         self.result: Result | None = None
+        self.on_told: Callable[[events.Told], None] = lambda told: None
         self._prepared = prepared
         self._plan = prepared.plan
         self._front = front
@@ -173,6 +175,7 @@ class Driver:
             self._prepared.limits,
             on_written,
             on_broken,
+            has_stamps=self._plan.options.has_stamps,
         )
 
     # -- events in --------------------------------------------------------
@@ -257,6 +260,8 @@ class Driver:
         appends = self._closing.files(
             _local_time(began_unix_s), _local_time(ended_unix_s), ended_unix_s - began_unix_s
         )
+        if self._prepared.records.json_file and self.machine.report.job_id:
+            appends.append(self._record(ended_unix_s))
         left = len(appends)
 
         def done(append: closing.Append, fault: str) -> None:
@@ -272,12 +277,23 @@ class Driver:
         if not appends:
             self._say_last()
 
+    def _record(self, ended_unix_s: float) -> closing.Append:
+        from yod.ranks import record  # few launches are recorded so
+
+        records, began = self._prepared.records, self._began_unix_s
+        around = records.command, self._timing(), began, ended_unix_s - began
+        line = record(self.machine.report, *around)
+        return closing.Append(records.json_file, line, is_log=False)
+
+    def _timing(self) -> closing.Timing:
+        machine, resolve_s = self.machine, self._prepared.resolve_s
+        now = self._reactor.monotonic()
+        return closing.timing_of(resolve_s, machine.began, machine.slowest, now)
+
     def _say_last(self) -> None:
         assert self._ending is not None
         machine = self.machine
-        timing = closing.timing_of(
-            self._prepared.resolve_s, machine.began, machine.slowest, self._reactor.monotonic()
-        )
+        timing = self._timing()
         status = machine.report.exit_status
         assert status is not None
         self.result = Result(status, machine.report, timing)
@@ -312,6 +328,8 @@ class Driver:
             case events.Tell(text, is_error):
                 if is_error or not self._plan.options.is_quiet:
                     self._say(text)
+            case events.Told():
+                self.on_told(action)
             case events.Suspend():
                 self._stop_timer.set(self._reactor.monotonic() + STOP_S)
                 self._reactor.when_idle(self._suspend_when_idle)

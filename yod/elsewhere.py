@@ -23,15 +23,14 @@ _CORES = "use --cores-per-rank C for slots of each rank, with --ranks-per-core 1
 _GPUS = "use --gpus-per-rank N, or --gpus-per-node N; each rank sees its own"
 _MEMORY = "use --mem SIZE for memory on each node, --mem-per-rank SIZE for that of each rank"
 _ENVIRONMENT = "ranks have the environment of yod: env NAME=VALUE yod ..."
-_DIRECTORY = "ranks run in the directory of yod: cd DIR && yod ..."
-_OUTPUT = "yod writes all output: yod ... >FILE; -file NAME takes the completion report"
-_INPUT = "rank 0 reads the standard input of yod: yod ... <FILE; write -interactive in full"
+_DIRECTORY = "use --chdir DIR for the directory of the ranks"
+_INPUT = "rank 0 reads standard input; --stdin all, none or RANKS for others: yod ... <FILE"
 _ENDS = "a rank that fails ends the job after a delay: -kill sets none, --keep-going ends nothing"
 _LINES = "yod shows whole lines, with --raw bytes as they come; a program may buffer its own output"
 _LABEL = "use --label for the rank in front of each line"
-_TIME = "use timeout SECONDS yod ... for a time limit; -t is -timing"
+_TIME = "use -time T for a time limit: 90 minutes, 1:30:00; -t is -timing"
 _MEMBERS = "use a load file for several programs, a line each: yod LOAD-FILE"
-_BATCH = "yod has no queue: a request that does not fit now is refused"
+_BATCH = "that is for jobs that wait in a queue: yodjob submit --help"
 _AFTER = "use --after afterok:17 for a job, in an allocation afterok:17.3 for a step of it"
 _TRACING = "yod does not trace or debug ranks"
 _START = "yod does not stop between the load and main"
@@ -48,8 +47,6 @@ TABLE = {
     "K": _ENDS,
     "c": _CORES,
     "x": f"{_ENVIRONMENT}; nodes are -list L",
-    "o": _OUTPUT,
-    "e": _OUTPUT,
     "s": _RANKS,
     "p": "use --partition ADDRESS for a partition",
     "g": _TRACING,
@@ -67,7 +64,7 @@ TABLE = {
     "strace": _TRACING,
     "straceoptions": _TRACING,
     "stracenodes": _TRACING,
-    "nice": "yod has no jobs of low priority",
+    "nice": "yodjob submit has it: it is for jobs that wait; a launch has no priority",
     "show": "programs carry no link version here; --dry-run shows what would be launched",
     "xxx": "programs carry no link version here",
     "Log": "-D -D shows each message",
@@ -119,15 +116,10 @@ TABLE = {
     "mca": "Open MPI's settings are variables: env OMPI_MCA_NAME=VALUE yod ...",
     "wdir": _DIRECTORY,
     "wd": _DIRECTORY,
-    "chdir": _DIRECTORY,
     "cwd": _DIRECTORY,
-    "output": _OUTPUT,
-    "error": _OUTPUT,
     "input": _INPUT,
-    "stdin": _INPUT,
     "kill-on-bad-exit": _ENDS,
     "no-kill": "use --keep-going to let the other ranks run when one fails",
-    "time": _TIME,
     "timeout": _TIME,
     "multi-prog": _MEMBERS,
     "configfile": _MEMBERS,
@@ -138,6 +130,7 @@ TABLE = {
     "unbuffered": _LINES,
     "prepend-rank": _LABEL,
     "tag-output": _LABEL,
+    "open-mode": "files of ranks are emptied; with --restart they go on",
     "pty": "yod gives ranks no terminal",
 }
 

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from itertools import pairwise
 from math import inf
 
+from msgspec.structs import replace
+
 from native import nodelist
 from native.errors import ProgramNotFoundError, UsageError
 from native.text import shown
 from native.wire.alloc import NodeSpec
+from native.wire.group import Dialect
 from yod import launching
 from yod.host import own
 from yod.plan import loadfile
+from yod.plan.checkpoint_options import OPTIONS as CHECKPOINT_OPTIONS
+from yod.plan.checkpoint_options import RESTART
 from yod.plan.invocation import Invocation
 from yod.plan.plan import (
+    RANK_0,
     Member,
     Options,
+    Ranges,
     Style,
     demand_arity,
     from_command_line,
@@ -27,14 +35,18 @@ from yod.plan.prepared import Prepared, Records
 from yod.plan.shape import ANY, is_about, with_option
 from yod.program import image
 
+CHECKPOINT_NAMES = tuple(option.spellings[0] for option in CHECKPOINT_OPTIONS)
+
 Given = dict[str, list[str]]  # option -> its values, in the order given
 
 _EXCLUSIVE = (
     ("-batch", "-interactive"),
     ("-kill", "--keep-going"),
     ("--label", "--raw"),
+    ("--timestamp", "--raw"),
     ("--wait", "--immediate"),
     ("--exclusive", "--overlap"),
+    ("--stdin", "--no-stdin"),
 )
 
 
@@ -64,6 +76,8 @@ _OF_THE_JOB = ("--detach", "--detach-on-hangup", "--partition", "--wait", "--imm
 
 def _detach(given: Given, words: list[str], invocation: Invocation) -> int:
     """Hand the launch in as a job of its own, and print its id."""
+    if not words:
+        raise UsageError(f"--detach with {RESTART} DIR: name the program, too")
     members, _ = _members(given, words, invocation)
     spec = members[0].spec
     if len(members) > 1:
@@ -102,11 +116,22 @@ def prepare(given: Given, words: list[str], invocation: Invocation) -> Prepared:
             raise UsageError(f"{one} and {other} exclude each other")
     is_batch = "-batch" in given or ("-interactive" not in given and _is_batch_job(invocation))
     keeps_going, is_quiet = "--keep-going" in given, "-quiet" in given
+    time_limit = None
+    if "-time" in given or "-signal" in given:
+        from yod.plan.timelimit import chosen as chosen_limit  # few launches have one
+
+        time_limit = chosen_limit(given)
+    files = None
+    if "-o" in given or "-e" in given:
+        from native.host.userdirs import user_name  # likewise
+        from yod.plan.files import chosen as chosen_files
+
+        files = chosen_files(given, user_name(os.getuid()))
     chosen = Options(
         is_quiet=is_quiet,
         kills_at_once=("-kill" in given or is_batch) and not keeps_going,
         keeps_going=keeps_going,
-        has_input=not is_batch,
+        input_ranks=_input_ranks(given, is_batch),
         mpi=_last(given, "--mpi") or "auto",
         libpmix=_last(given, "--libpmix") or "",
         has_portals="--with-portals" in given,
@@ -114,21 +139,40 @@ def prepare(given: Given, words: list[str], invocation: Invocation) -> Prepared:
         style=_style(given),
         overlaps="--overlap" in given,
         is_exclusive="--exclusive" in given,
+        constraint=_last(given, "--constraint") or "",
         wait_s=_wait_s(given),
         arity=_arity(given),
         after=_last(given, "--after") or "",
         detaches_on_hangup="--detach-on-hangup" in given,
+        has_stamps="--timestamp" in given,
+        directory=_last(given, "--chdir") or "",
+        time_limit=time_limit,
+        files=files,
+        dialects=_dialects(given),
     )
-    members, warnings = _members(given, words, invocation)
+    checkpointing = None
+    if any(name in given for name in CHECKPOINT_NAMES):
+        from yod.plan.checkpointing import chosen as chosen_checkpoints  # few jobs have any
+
+        checkpointing = chosen_checkpoints(given)
+    warnings: list[str] = []
+    if checkpointing is not None and checkpointing.restart:
+        asked = checkpointing.restart
+        members, warnings, invocation = _restarted(given, words, asked, invocation)
+    else:
+        members, warnings = _members(given, words, invocation)
     return launching.prepare(
         members,
         chosen,
         invocation,
+        checkpointing=checkpointing,
         partition=_last(given, "--partition") or "",
         records=Records(
             has_summary=not is_quiet,
+            has_completions="--completions" in given,
             has_timing="-timing" in given,
             report_file=_last(given, "-file") or "",
+            json_file=_last(given, "--report") or "",
         ),
         warnings=[] if is_quiet else warnings,
         is_reached="--dry-run" not in given,
@@ -158,6 +202,25 @@ def _wait_s(given: Given) -> float | None:
     return None
 
 
+def _input_ranks(given: Given, is_batch: bool) -> Ranges:
+    """The ranks that read standard input."""
+    text = _last(given, "--stdin")
+    if text is not None:
+        from yod.plan.input import parse  # few launches say it
+
+        return parse(text)
+    return () if is_batch or "--no-stdin" in given else RANK_0
+
+
+def _dialects(given: Given) -> tuple[Dialect, ...]:
+    """Whose rank variables there are beside ours."""
+    words = dict.fromkeys(word for text in given.get("--as", ()) for word in text.split(","))
+    known = {dialect.value: dialect for dialect in Dialect}
+    if strange := next((word for word in words if word not in known), None):
+        raise UsageError(f"--as {shown(strange)}: {', '.join(known)}, or several with commas")
+    return tuple(known[word] for word in words)
+
+
 def _arity(given: Given) -> int:
     """Children of a node in the job's tree; 0: the user has not said."""
     text = _last(given, "--arity")
@@ -172,6 +235,28 @@ def _style(given: Given) -> Style:
     if "--label" in given:
         return Style.LABELLED
     return Style.RAW if "--raw" in given else Style.WHOLE
+
+
+def _restarted(
+    given: Given, words: list[str], directory: str, invocation: Invocation
+) -> tuple[list[Member], list[str], Invocation]:
+    """The members of a job that goes on from a checkpoint, warnings, and where it is started.
+
+    Words say what is run where there is no checkpoint yet, and what goes on where there is one.
+    """
+    found = launching.restarted(directory, may_lack=bool(words))
+    if words:
+        members, warnings = _members(given, words, invocation)
+        size = sum(member.spec.size for member in members)
+        if found is not None and size != found.size:
+            raise UsageError(
+                f"{RESTART}: {shown(found.path)} is of {found.size} ranks, not of {size}"
+            )
+        return members, warnings, invocation
+    if "-sz" in given:
+        raise UsageError(f"{RESTART} without a program has the ranks of the checkpoint: no -sz")
+    assert found is not None
+    return found.members, [], replace(invocation, directory=found.directory)
 
 
 def _members(

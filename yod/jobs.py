@@ -138,6 +138,7 @@ def submit(
     cwd: str | os.PathLike[str] | None = None,
     after: str | None = None,
     exclusive: bool = False,
+    constraint: str | None = None,
     partition: str = "",
 ) -> BatchJob:
     """Hand a script in; it runs when its slots are free.
@@ -152,6 +153,7 @@ def submit(
         cwd: where it runs.
         after: the jobs that it waits for, as ``afterok:17,afterany:18``.
         exclusive: all slots of whole nodes, which nobody else uses.
+        constraint: features of the nodes, such as ``gpu&ib``.
 
     Raises:
         YodError: it is not taken; the text says why.
@@ -170,6 +172,7 @@ def submit(
         "name": name,
         "after": after,
         "is_exclusive": exclusive,
+        "constraint": constraint,
         "directory": None if cwd is None else os.fspath(cwd),
     }
     words = [] if script is None else [os.fspath(script), *arguments]

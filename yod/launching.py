@@ -28,6 +28,7 @@ from yod.host.front import Front, OnBroken, OnWritten, Screen
 from yod.host.register import Registration
 from yod.launch.closing import LOG_VARIABLE, NO_LOG
 from yod.launch.events import Interrupted
+from yod.plan.checkpoint import Checkpointing
 from yod.plan.invocation import Invocation
 from yod.plan.plan import Member, Options
 from yod.plan.prepared import SHARED_DEFAULT, SHARED_VARIABLE, Prepared, Records
@@ -35,6 +36,7 @@ from yod.program.planning import make_plan
 
 if TYPE_CHECKING:
     from partition.attach.left import Left
+    from partition.checkpoint.preparing import Restarted
     from partition.find.discover import Where
 
 NOBODY_KNOWS = "without a partition or an allocation nobody knows other jobs"
@@ -52,6 +54,7 @@ def prepare(
     warnings: Sequence[str] = (),
     is_reached: bool = True,
     settings: Mapping[str, str] | None = None,
+    checkpointing: Checkpointing | None = None,
     monotonic: Callable[[], float],
 ) -> Prepared:
     """Find the partition, find and measure the programs.
@@ -67,6 +70,7 @@ def prepare(
         is_reached: nothing but a launch needs the partition's key.
         settings: variables that set the limits, the partition and the log; None: those of the
             ranks.
+        checkpointing: how checkpoints of the job are made; None: there are none.
 
     Raises:
         YodError: the launch cannot begin; the text says why.
@@ -92,6 +96,11 @@ def prepare(
         plan = replace(plan, batch_job=batch_job)
     if options.after:
         plan = replace(plan, after=_after(options.after, where))
+    if checkpointing is not None:
+        from partition.checkpoint import preparing  # few jobs have any
+
+        given = preparing.prepared(checkpointing, members, plan, invocation, makes_it=is_reached)
+        plan = replace(plan, checkpointing=given)
     reach = None
     if is_reached and not where.is_embedded:
         from partition.find import remote  # with the transport
@@ -110,8 +119,10 @@ def prepare(
         shared_directory=environment.get(SHARED_VARIABLE, SHARED_DEFAULT),
         records=Records(
             has_summary=records.has_summary,
+            has_completions=records.has_completions,
             has_timing=records.has_timing,
             report_file=records.report_file,
+            json_file=records.json_file,
             log_file="" if log_file == NO_LOG else log_file,
             is_log_chosen=bool(chosen_log),
             command=" ".join((os.path.basename(invocation.words[0]), *invocation.words[1:])),
@@ -120,6 +131,17 @@ def prepare(
         ),
         resolve_s=monotonic() - began,
     )
+
+
+def restarted(directory: str, *, may_lack: bool) -> Restarted | None:
+    """The job of the newest checkpoint in a directory; None: there is none, and that may be.
+
+    Raises:
+        YodError: there is none, or it is not as it was written.
+    """
+    from partition.checkpoint import preparing
+
+    return preparing.restarted(directory, may_lack=may_lack)
 
 
 def _batch_job(environment: Mapping[str, str]) -> str:
@@ -205,6 +227,7 @@ class Launching:
             os.environ,
             unix_pid,
         )
+        self.driver.on_told = self._registration.told
         self._take_id = self._registration.open_soon if is_id_soon else self._registration.open
 
     @property

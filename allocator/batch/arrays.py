@@ -13,10 +13,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
-from allocator.batch.job import BatchJob, Fate
+from allocator.batch.job import BatchJob, Fate, RecordEvent
+from allocator.batch.queue import Queue
+from allocator.jobs.assign import RequestRefused
+from native.errors import Refusal
+from native.machine import Action
 from native.text import plural
 from native.waitstatus import SIGNAL_BASE
-from native.wire.base import NAME_MAX, NO_DEPENDENCY, Array, Element, State
+from native.wire.base import NAME_MAX, NO_DEPENDENCY, RANGES_MAX, Array, Element, State
 
 
 class Arrays:
@@ -121,6 +125,31 @@ class Arrays:
         job.elements.left = NOTHING_LEFT
         job.elements.fate = job.elements.fate or fate
         return not self._living.get(job.job_id)
+
+    def withdrawn(self, job: BatchJob, only: Array, by: str, queue: Queue) -> Action:
+        """Elements of an array do not begin; those that have begun are not among them.
+
+        Returns:
+            What is said of it.
+
+        Raises:
+            RequestRefused: none of them waits, or what is left has too many pieces.
+        """
+        elements = job.elements
+        gone = sorted(set(elements.left.indices()).intersection(only.indices())) if elements else []
+        if elements is None or not gone:
+            text = f"job {job.job_id}: none of the elements {only.text} waits"
+            raise RequestRefused(Refusal.UNKNOWN_JOB, text)
+        left = elements.left.without(frozenset(gone))
+        if len(left.ranges) > RANGES_MAX:
+            text = f"job {job.job_id}: its elements would be in more than {RANGES_MAX} ranges"
+            raise RequestRefused(Refusal.BAD_REQUEST, text)
+        elements.left = left
+        if not left.count:
+            queue.withdraw(job.job_id)
+        if not (left.count or elements.well or elements.failed or self.of(job)):
+            elements.fate = Fate(State.CANCELLED, f"by {by}")
+        return RecordEvent(job.job_id, f"elements {only.text} cancelled by {by}")
 
     def fate(self, job: BatchJob) -> Fate | None:
         """How an array ends now; None: it does not, or it is none."""

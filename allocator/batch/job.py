@@ -85,6 +85,7 @@ class BatchJob(Struct, eq=False):
         attempt: how often it was placed before.
         is_cancelled: its end was asked for.
         is_requeued: it is ended to wait again.
+        is_preempted: it is ended for another job, to wait again or for good.
         is_suspended: it is stopped; its state is RUNNING, or SUSPENDED on the disk.
         elements: of an array, whose state is PENDING until it ends; None: it is none.
         element: which one of an array it is; None: of none.
@@ -96,6 +97,7 @@ class BatchJob(Struct, eq=False):
         is_granted: the disk knows of the grant; before that nobody may hear of it.
         is_sent: its PCT has been told to start the broker.
         is_told: its broker has heard of the last orders, and its PCT was not lost since.
+        is_warned: its script has SIGTERM, and some time before it is ended.
         has_no_slots: any more; its broker ends, or is killed.
         is_recorded: the disk knows of it.
         asker: who submitted it and has no answer yet.
@@ -129,6 +131,7 @@ class BatchJob(Struct, eq=False):
     attempt: int = 0
     is_cancelled: bool = False
     is_requeued: bool = False
+    is_preempted: bool = False
     is_suspended: bool = False
     elements: Elements | None = None
     element: Element | None = None
@@ -140,6 +143,7 @@ class BatchJob(Struct, eq=False):
     is_sent: bool = False
     reach: tuple[str, bytes] = ("", b"")
     is_told: bool = False
+    is_warned: bool = False
     has_no_slots: bool = False
     is_recorded: bool = False
     asker: PortalId | None = None
@@ -166,6 +170,11 @@ class BatchJob(Struct, eq=False):
         if self.elements is not None:
             return self.elements.has_begun
         return self.state in (State.RUNNING, State.COMPLETING)
+
+    @property
+    def is_to_be_killed(self) -> bool:
+        """Its broker must end, and is killed if it does not."""
+        return self.has_no_slots or self.is_preempted
 
     @property
     def shown_state(self) -> State:

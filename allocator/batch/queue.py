@@ -8,9 +8,8 @@ from msgspec import Struct
 
 from allocator.batch.job import BatchJob
 from allocator.jobs.grants import Owner
-from allocator.nodes.access import Claim
 from native.wire.alloc import NodeSpec
-from native.wire.base import Factor
+from native.wire.base import Factor, Terms
 
 
 class Expected(Struct, frozen=True):
@@ -28,8 +27,8 @@ class Expected(Struct, frozen=True):
 class Queue(Protocol):
     """Where jobs wait for their slots."""
 
-    def could(self, claim: Claim, spec: NodeSpec) -> None:
-        """Refuse what the partition can never give to somebody.
+    def could(self, uid: int, terms: Terms, spec: NodeSpec) -> None:
+        """Refuse what the partition can never give to a job of a user.
 
         Raises:
             RequestRefused: the text has the numbers.
@@ -66,6 +65,9 @@ class Queue(Protocol):
 
     def prioritised(self, job: BatchJob) -> None:
         """The priority of a job, or what its user gives up of it, is another."""
+
+    def one_runs(self) -> None:
+        """A job runs, and may be ended for one that waits: it could not before."""
 
     def withdraw(self, job_id: int) -> None:
         """A job waits no more."""

@@ -1,9 +1,12 @@
 """Batch jobs that are placed again. Pure.
 
 A node could not be made ready for them: the script has not begun, and the node is drained by the
-word of its PCT. Or somebody has asked for it, and the script was ended. The job waits again, at
-the place that it had, when the disk knows and when it holds no slot any more. A bebopd that is
-killed before the disk knows hears of the broker's end once more, from the PCT.
+word of its PCT. Or somebody has asked for it, and the script was ended. Or the script has ended
+with the status by which it asks for that: it is written down, and goes on later.
+
+The job waits again, at the place that it had, when the disk knows and when it holds no slot any
+more. A bebopd that is killed before the disk knows hears of the broker's end once more, from the
+PCT.
 """
 
 from __future__ import annotations
@@ -55,7 +58,15 @@ class Requeues:
 
     def judged(self, job: BatchJob, end: JobEnd) -> tuple[JobEnd, bool]:
         """The end of a job's broker, as an end of the job; and whether the job waits again."""
+        if job.is_cancelled and end.state is State.CANCELLED:
+            is_for_another = job.is_preempted and not job.is_requeued
+            state = State.PREEMPTED if is_for_another else State.CANCELLED
+            return JobEnd(state, end.exit_status, end.signal, job.reason), False
         if job.is_requeued and not job.is_cancelled:
+            return JobEnd(end.state, 0, 0, job.reason), True
+        wants_again = bool(end.exit_status) and end.exit_status == job.terms.requeue_on
+        if wants_again and not job.is_cancelled and job.attempt < ATTEMPT_MAX:
+            job.is_requeued, job.reason = True, f"its script ended with {end.exit_status}"
             return JobEnd(end.state, 0, 0, job.reason), True
         if end.state is not State.BOOT_FAIL:
             return end, False
@@ -72,7 +83,7 @@ class Requeues:
             job.charge = self._admission.ended(replace(job.row(), ended=self._unix_time()))
         self._placed.remove(job)
         self._admission.withdrawn(job.job_id, self._slots.get(job.job_id) is not None)
-        job.reach, job.is_requeued = ("", b""), False
+        job.reach, job.is_requeued, job.is_preempted = ("", b""), False, False
         job.attempt += 1
         job.state, job.reason = State.PENDING, f"waits again: {reason}"
         said = f"waits again ({job.attempt}{of}): {shown(reason)}"

@@ -6,11 +6,15 @@ PCT says that it has the broker, the last orders are repeated.
 
 from __future__ import annotations
 
+from signal import SIGTERM
+
 from allocator.batch.job import BatchJob, RecordBatchJob, RecordEvent
 from allocator.jobs.assign import RequestRefused
 from allocator.nodes.node import Node
 from allocator.nodes.table import NodeTable
+from native.deadlines import Deadlines
 from native.errors import Refusal
+from native.limits import Limits
 from native.machine import Action, Send
 from native.wire.base import ATTEMPT_MAX, State
 from native.wire.batch import EndBroker, LimitTime, SignalScript, Suspend
@@ -44,7 +48,7 @@ def suspend(job: BatchJob, node: Node, is_on: bool, by: str) -> list[Action]:
     Raises:
         RequestRefused: it ends.
     """
-    if job.is_cancelled:
+    if job.is_cancelled or job.is_requeued:
         raise RequestRefused(Refusal.BUSY, f"job {job.job_id} ends: {job.reason}")
     sent = Send(node.peer, Suspend(job.job_id, is_on))
     if job.is_suspended == is_on:
@@ -65,10 +69,44 @@ def requeue(job: BatchJob, node: Node, by: str) -> list[Action]:
     if job.attempt >= ATTEMPT_MAX:
         text = f"job {job.job_id} was placed {ATTEMPT_MAX + 1} times already"
         raise RequestRefused(Refusal.BUSY, text)
-    sent = Send(node.peer, EndBroker(job.job_id, is_forced=job.is_requeued))
+    is_forced, job.is_requeued = job.is_requeued, True
+    return _end(job, node, f"requeued by {by}", is_forced)
+
+
+def preempt(job: BatchJob, node: Node, waits_again: bool, warns: bool, why: str) -> list[Action]:
+    """End a job that runs, so that another one has its slots.
+
+    Args:
+        waits_again: it does when its broker has ended; else it is over.
+        warns: its script alone gets SIGTERM now, and what is left is ended later.
+    """
+    job.is_preempted, job.is_requeued, job.is_cancelled = True, waits_again, not waits_again
+    job.is_warned = warns
+    return _end(job, node, why, is_forced=False)
+
+
+def _end(job: BatchJob, node: Node, why: str, is_forced: bool) -> list[Action]:
+    job.reason = why
+    sent = [Send(node.peer, EndBroker(job.job_id, is_forced))]
+    if job.is_warned:
+        sent = [Send(node.peer, SignalScript(job.job_id, SIGTERM))]
+        if job.is_suspended:
+            sent.insert(0, Send(node.peer, Suspend(job.job_id, False)))
     job.is_suspended = False  # what is to end is continued
-    job.is_requeued, job.reason = True, f"requeued by {by}"
-    return [RecordEvent(job.job_id, job.reason), RecordBatchJob(job), sent]
+    return [RecordEvent(job.job_id, why), RecordBatchJob(job), *sent]
+
+
+def insist(
+    job: BatchJob, node: Node, due: Deadlines[int], now: float, limits: Limits
+) -> list[Action]:
+    """A job that is to end has not: end its broker, then kill it.
+
+    Args:
+        due: when it is looked at again.
+    """
+    was_warned, job.is_warned = job.is_warned, False
+    due.set(job.job_id, now + limits.end_s + (limits.kill_wait_s if was_warned else 0.0))
+    return [Send(node.peer, EndBroker(job.job_id, is_forced=not was_warned))]
 
 
 def limit_time(job: BatchJob, node: Node) -> list[Action]:

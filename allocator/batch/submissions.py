@@ -20,7 +20,6 @@ from allocator.batch.queue import Queue
 from allocator.jobs.assign import RequestRefused
 from allocator.jobs.grants import Owner
 from allocator.jobs.ids import JobIds
-from allocator.nodes.access import Claim
 from allocator.queue.admission import Admission
 from native.errors import Refusal
 from native.ids import PortalId
@@ -102,8 +101,7 @@ class Submissions:
         """
         asked = (message.terms, (message.spec,), message.time_s)
         terms, time_s = self._admission.terms(owner, *asked, is_launch=False)
-        nodes = self._admission.nodes_of(terms)
-        self._queue.could(Claim(owner.uid, is_batch=True, nodes=nodes), message.spec)
+        self._queue.could(owner.uid, terms, message.spec)
         self._dependencies.demand_possible(message.after)
         unix_time = self._unix_time()
         if message.array is not None:

@@ -10,9 +10,7 @@
 A job is answered when it is on the disk, its broker is started when its grant is, and a PCT
 hears that bebopd knows of the broker's end when that is. So a bebopd that is killed at any
 instruction neither loses a job nor runs one twice: a later one finds it as it was, and the
-PCT of its first node says whether it runs there.
-
-Pure: no clock, no transport.
+PCT of its first node says whether it runs there. Pure: no clock, no transport.
 """
 
 from __future__ import annotations
@@ -54,7 +52,7 @@ from native.machine import Action, Log, Send
 from native.text import shown
 from native.wire import batch
 from native.wire.alloc import Grant
-from native.wire.base import State, clipped
+from native.wire.base import Array, State, clipped
 
 RECORD_AGAIN_S = 20.0  # after the disk has refused
 
@@ -183,8 +181,7 @@ class BatchJobs:
         return actions
 
     def _accept(self, job: BatchJob, now: float) -> list[Action]:
-        was_cancelled = job.state.is_final
-        actions = [RecordBatchJob(job)] if was_cancelled else self._enqueue(job, now)
+        actions = [RecordBatchJob(job)] if job.state.is_final else self._enqueue(job, now)
         said, answer = self.submissions.accepted(job)
         return [*said, *actions, *answer]
 
@@ -286,9 +283,9 @@ class BatchJobs:
 
     def _runs(self, job: BatchJob, now: float) -> list[Action]:
         job.run()
+        self._queue.one_runs()
         actions = [RecordEvent(job.job_id, "its script's broker runs"), RecordBatchJob(job)]
-        if job.of is not None:
-            actions += self._look_at_dependents(job.of.job_id, now)
+        actions += self._look_at_dependents(job.of.job_id, now) if job.of is not None else []
         return [*actions, *self._look_at_dependents(job.job_id, now)]
 
     def broker_ended(self, node: Node, message: batch.BrokerEnded, now: float) -> list[Action]:
@@ -302,8 +299,7 @@ class BatchJobs:
         if is_again:
             return self._requeues.begin(job, outcome.reason, now)
         job.exit_status, job.signal = outcome.exit_status, outcome.signal
-        is_by_user = job.is_cancelled and outcome.state is State.CANCELLED
-        return self._end(job, outcome.state, job.reason if is_by_user else outcome.reason, now)
+        return self._end(job, outcome.state, outcome.reason, now)
 
     def announced(self, node: Node, running: Collection[int], now: float) -> list[Action]:
         """A PCT says which brokers it has, those included whose end nobody has heard."""
@@ -312,7 +308,7 @@ class BatchJobs:
             job = self._jobs[job_id]
             if job.state.is_final or (job.grant is not None and not job.is_sent):
                 continue  # nobody has heard of it
-            if job.incarnation == node.incarnation and not job.has_no_slots:
+            if job.incarnation == node.incarnation and not job.is_to_be_killed:
                 self._due.set(job_id, None)
             if job_id in running:
                 actions += self._goes_on(job, node, now)
@@ -326,9 +322,7 @@ class BatchJobs:
             else:
                 actions += self._again(job, now)
         unknown = sorted(set(running).difference(self._placed.on(node.number)))
-        return actions + [
-            Send(node.peer, batch.EndBroker(each, is_forced=True)) for each in unknown
-        ]
+        return actions + [Send(node.peer, batch.EndBroker(each, True)) for each in unknown]
 
     def _goes_on(self, job: BatchJob, node: Node, now: float) -> list[Action]:
         """A PCT has the job's broker, also after it was out of reach."""
@@ -353,6 +347,10 @@ class BatchJobs:
         elif job is not None and job.attempt and job.state is State.PENDING:
             self._due.set(job_id, now)
 
+    def end_at(self, job: BatchJob, at: float) -> None:
+        """A job was told to end: if it has not by then its broker is ended, or killed."""
+        self._due.set(job.job_id, at)
+
     def node_down(self, node: Node, now: float) -> None:
         """The node of some brokers is out of reach; they may go on there."""
         for job_id in self._placed.on(node.number):
@@ -372,16 +370,18 @@ class BatchJobs:
                 actions.append(RecordBatchJob(job))
             elif job.state is State.PENDING:
                 actions += self._enqueue(job, now)
-            elif job.has_no_slots and (node := self._nodes.get(job.root)) and node.is_up:
-                self._due.set(job_id, now + self._limits.end_s)
-                actions.append(Send(node.peer, batch.EndBroker(job_id, is_forced=True)))
+            elif job.is_to_be_killed and (node := self._nodes.get(job.root)) and node.is_up:
+                actions += running.insist(job, node, self._due, now, self._limits)
             else:
-                text = job.reason or "its node has not come back"
-                actions += self._end(job, State.NODE_FAIL, text, now)
+                why = job.reason or "its node has not come back"
+                actions += self._end(job, State.NODE_FAIL, why, now)
         return actions
 
-    def cancel(self, job: BatchJob, by: str, now: float) -> list[Action]:
-        """End a job."""
+    def cancel(self, job: BatchJob, by: str, now: float, only: Array | None = None) -> list[Action]:
+        """End a job, or only those elements of an array, which have not begun."""
+        if only is not None:
+            said = self._arrays.withdrawn(job, only, by, self._queue)
+            return [said, *(self._enqueue(job, now) or [RecordBatchJob(job)])]
         if job.state.is_final:
             return []
         is_again, job.is_cancelled = job.is_cancelled, True
@@ -389,10 +389,10 @@ class BatchJobs:
         node = self._nodes.get(job.root)
         if job.state is State.PENDING:
             living = [self._jobs[each] for each in self._arrays.of(job)]
-            ended = self._give_up(job, State.CANCELLED, f"by {by}", now)
-            return ended + [action for each in living for action in self.cancel(each, by, now)]
+            actions = self._give_up(job, State.CANCELLED, f"by {by}", now)
+            return sum((self.cancel(each, by, now) for each in living), actions)
         job.reason = f"by {by}"
-        actions: list[Action] = [RecordEvent(job.job_id, f"cancelled by {by}")]
+        actions = [RecordEvent(job.job_id, f"cancelled by {by}")]
         if job.grant is not None and not job.is_sent:
             return actions  # it ends instead of its start
         if node is None or not node.is_up:
@@ -416,7 +416,7 @@ class BatchJobs:
         self._due.set(job.job_id, None)
         job.charge = self.admission.ended(job.row()) if job.began and not job.elements else None
         said = f"{state.value}: {shown(reason)}" if reason else state.value
-        happened = [RecordEvent(job.job_id, said), Log(said, job.job_id)]
+        happened = RecordEvent(job.job_id, said), Log(said, job.job_id)
         actions: list[Action] = [*happened, *self.questions.told_reach(job)]
         if (held := self._slots.get(job.job_id)) is not None:
             actions += self._slots.release(held, None, now)

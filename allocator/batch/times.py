@@ -31,6 +31,8 @@ class TimeLimits:
     def left(self, job_id: int) -> float | None:
         """Until the limit of a job, in seconds; negative: it should be over. None: any time."""
         job = self._jobs.get(job_id)
+        if job is not None and job.is_preempted:
+            return 0.0
         if job is None or not job.time_s or not job.began:
             return None
         return job.began + job.time_s - self._unix_time()

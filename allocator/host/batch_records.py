@@ -63,7 +63,8 @@ CREATE TABLE IF NOT EXISTS batch (
     array INTEGER,            -- that it is an element of; NULL: of none. Its task is that one's
     element INTEGER,
     elements BLOB,            -- of an array, encoded; NULL: it is none
-    is_requeued INTEGER       -- it is ended to wait again; NULL: no
+    is_requeued INTEGER,      -- it is ended to wait again; NULL: no
+    is_preempted INTEGER      -- it is ended for another job; NULL: no
 );
 CREATE INDEX IF NOT EXISTS batch_unfinished ON batch (job_id) WHERE ended = 0;
 CREATE TABLE IF NOT EXISTS ended (  -- what decisions still ask of jobs that are in the history
@@ -80,12 +81,12 @@ CREATE TABLE IF NOT EXISTS charges (  -- what users have used, for fair share
     PRIMARY KEY (account, uid)
 ) WITHOUT ROWID;
 """
-_INSERT = f"INTO batch VALUES ({', '.join('?' * 34)})"
+_INSERT = f"INTO batch VALUES ({', '.join('?' * 35)})"
 _UPDATE = """
 UPDATE batch SET time_s = ?, waits_for = ?, held = ?, terms = ?, priority = ?, given = ?,
     state = ?, reason = ?, nodes = ?, incarnation = ?, began = ?, ended = ?, exit_status = ?,
     signal = ?, is_cancelled = ?, attempt = ?, elements = ?, is_requeued = ?,
-    task = CASE WHEN ? THEN NULL ELSE task END
+    is_preempted = ?, task = CASE WHEN ? THEN NULL ELSE task END
 WHERE job_id = ?
 """
 # Columns that files of earlier releases lack, in the order of the table.
@@ -106,6 +107,7 @@ MORE_COLUMNS = {
         "element": "INTEGER",
         "elements": "BLOB",
         "is_requeued": "INTEGER",
+        "is_preempted": "INTEGER",
     }
 }
 _STATES = {State.SUSPENDED: State.RUNNING}  # of a job whose script runs
@@ -151,7 +153,7 @@ class BatchRecords:
     def earlier(self) -> Earlier:
         """What an earlier bebopd has left."""
         ours = """token, spec, slots, waits_for, is_exclusive, held, begins, deadline, terms,
-            priority, attempt, incarnation, is_cancelled, elements, is_requeued"""
+            priority, attempt, incarnation, is_cancelled, elements, is_requeued, is_preempted"""
         rows = self._query(f"SELECT {ours}, {_ROW} FROM batch WHERE ended = 0", ())
         last = """SELECT uid, token, job_id FROM batch WHERE token != x'' UNION
             SELECT uid, token, job_id FROM ended WHERE token != x'' ORDER BY job_id DESC LIMIT ?"""
@@ -233,7 +235,8 @@ def _statement(record: RecordBatchJob) -> Statement:
         changed = (job.time_s, *waits, *place_in_line, *state, *place, job.began, job.ended)
         is_over = job.ended > 0
         how = (job.exit_status, job.signal, job.is_cancelled, job.attempt)
-        return _UPDATE, (*changed, *how, elements, job.is_requeued, is_over, job.job_id)
+        why = (job.is_requeued, job.is_preempted)
+        return _UPDATE, (*changed, *how, elements, *why, is_over, job.job_id)
     first = (job.job_id, job.uid, job.owner, job.name, job.token, codec.encode_part(job.spec))
     second = (job.spec.slots, job.time_s, job.shown_state.value, job.reason, nodes, job.incarnation)
     third = (job.submitted, job.began, job.ended, job.exit_status, job.signal)
@@ -242,7 +245,7 @@ def _statement(record: RecordBatchJob) -> Statement:
     line = (int(job.held), job.begins, job.deadline, *terms, job.priority, job.given, job.attempt)
     of = (None, None) if job.element is None else (job.element.array, job.element.index)
     verb = "INSERT" if job.element is None else "INSERT OR REPLACE"  # it may be there already
-    last = (*line, *of, elements, job.is_requeued)
+    last = (*line, *of, elements, job.is_requeued, job.is_preempted)
     return f"{verb} {_INSERT}", (*first, *second, *third, *fourth, *last)
 
 
@@ -262,6 +265,7 @@ def _job(
     is_cancelled: int,
     elements: bytes | None,
     is_requeued: int | None,
+    is_preempted: int | None,
     *columns: object,
 ) -> BatchJob:
     nodes = json.loads(str(columns[7]))
@@ -291,6 +295,7 @@ def _job(
         incarnation=incarnation,
         is_cancelled=bool(is_cancelled),
         is_requeued=bool(is_requeued),
+        is_preempted=bool(is_preempted),
         began=row.began,
         exit_status=row.exit_status,
         signal=row.signal,

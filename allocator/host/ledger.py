@@ -60,7 +60,10 @@ CREATE TABLE IF NOT EXISTS reservations (
     owner TEXT NOT NULL,
     reason TEXT NOT NULL,
     operator TEXT NOT NULL,
-    since REAL NOT NULL       -- unix time
+    since REAL NOT NULL,      -- unix time
+    start REAL NOT NULL DEFAULT 0,
+    end REAL NOT NULL DEFAULT 0,
+    others TEXT NOT NULL DEFAULT ''  -- uids of the other users
 );
 CREATE TABLE IF NOT EXISTS portions (
     node INTEGER PRIMARY KEY,
@@ -200,8 +203,9 @@ class Ledger:
                 row = (node, orders.portion.value)
                 statements.append(("INSERT INTO portions VALUES (?, ?)", row))
             if (kept := orders.reservation) is not None:
-                row = (node, *astuple(kept))
-                statements.append(("INSERT INTO reservations VALUES (?, ?, ?, ?, ?, ?)", row))
+                row = (node, *astuple(kept)[:-1], " ".join(map(str, kept.others)))
+                values = ", ".join("?" * len(row))
+                statements.append((f"INSERT INTO reservations VALUES ({values})", row))
         # The node's name goes with its number: a name that was forgotten may get another one.
         self._write_through([*self._waiting, *statements])
         self._waiting.clear()
@@ -214,7 +218,14 @@ class Ledger:
             for node, by, since, incarnation, is_forced in self._query("SELECT * FROM restarts")
         }
         portions = {row[0]: Portion(row[1]) for row in self._query("SELECT * FROM portions")}
-        kept = {row[0]: Reservation(*row[1:]) for row in self._query("SELECT * FROM reservations")}
+        kept = {
+            node: Reservation(
+                uid, owner, reason, by, since, start, end, tuple(map(int, others.split()))
+            )
+            for node, uid, owner, reason, by, since, start, end, others in self._query(
+                "SELECT * FROM reservations"
+            )
+        }
         return {
             node: Orders(drains.get(node), restarts.get(node), kept.get(node), portions.get(node))
             for node in drains | restarts | kept | portions
@@ -373,6 +384,15 @@ class Ledger:
         self._waiting.append((statement, values))
 
 
+_MORE_COLUMNS = {  # that older files have not
+    "reservations": {
+        "start": "REAL NOT NULL DEFAULT 0",
+        "end": "REAL NOT NULL DEFAULT 0",
+        "others": "TEXT NOT NULL DEFAULT ''",
+    }
+}
+
+
 def _removed(job_id: int) -> Statement:
     return "DELETE FROM open_jobs WHERE job_id = ?", (job_id,)
 
@@ -388,7 +408,7 @@ def _opened(path: Path) -> sqlite3.Connection:
         records.execute("PRAGMA journal_mode = WAL")
         records.execute("PRAGMA synchronous = NORMAL")
         records.executescript(_SCHEMA + batch_records.SCHEMA)
-        for table, columns in batch_records.MORE_COLUMNS.items():
+        for table, columns in (batch_records.MORE_COLUMNS | _MORE_COLUMNS).items():
             there = {row[1] for row in records.execute(f"PRAGMA table_info({table})")}
             for name, kind in columns.items():
                 if name not in there:

@@ -163,6 +163,11 @@ def _continues(last: NodeShare, share: NodeShare) -> bool:
     )
 
 
+def node_count(picks: Sequence[Picks]) -> int:
+    """How many nodes the ranks of all specs have."""
+    return len({number for of_spec in picks for number in ranks_on(of_spec)})
+
+
 def ranks_on(picks: Picks) -> dict[int, int]:
     """The ranks of one spec by node."""
     ranks: dict[int, int] = {}

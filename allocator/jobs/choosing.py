@@ -9,27 +9,28 @@ from allocator.jobs.assign import (
     RequestRefused,
     assign,
     fits,
+    node_count,
     picks_of,
     shared_slots,
     slots_on,
 )
-from allocator.nodes.access import Claim
+from allocator.nodes.access import ANYWHERE, NOWHERE, Claim, Where
 from allocator.nodes.table import NodeTable, Placement
-from native.errors import Refusal
+from native.errors import Refusal, UsageError
 from native.wire.alloc import NodeRequest, NodeSpec
+from native.wire.base import Terms
 from native.wire.placed import NodeSpan, spans_of
 
 
-def claim_of(
-    uid: int, request: NodeRequest, is_batch: bool, nodes: frozenset[int] = frozenset()
-) -> Claim:
+def claim_of(uid: int, request: NodeRequest, is_batch: bool, where: Where = ANYWHERE) -> Claim:
     """Who asks.
 
     Args:
         is_batch: it is a batch job of ours; one of a batch system's has its id in the request.
-        nodes: those of its queue; empty: all.
+        where: the nodes that it may have.
     """
-    return Claim(uid, is_batch or bool(request.batch_job), nodes)
+    of_batch = is_batch or bool(request.batch_job)
+    return Claim(uid, of_batch, where.nodes, where.one_of, where.constraint)
 
 
 class Chooser:
@@ -48,10 +49,37 @@ class Chooser:
         self._name = name
         self.held = ""
 
+    def where(self, terms: Terms, among: frozenset[int]) -> Where:
+        """The nodes that a job may have by its terms.
+
+        Args:
+            among: those of its queue; empty: all.
+
+        Raises:
+            RequestRefused: what is said of their features is wrong.
+        """
+        if not terms.constraint:
+            return Where(among)
+        from allocator.nodes.features import where  # few requests have any
+
+        try:
+            return where(self._nodes.features, terms.constraint, among)
+        except UsageError as error:
+            raise RequestRefused(Refusal.BAD_REQUEST, str(error)) from None
+
+    def where_by_now(self, terms: Terms, among: frozenset[int]) -> Where:
+        """The same of a job that was taken: nowhere, if its features mean nothing any more."""
+        try:
+            return self.where(terms, among)
+        except RequestRefused:
+            return Where(NOWHERE, (), terms.constraint)
+
     def fits(self, request: NodeRequest, claim: Claim) -> bool:
         """Whether a request that the partition could meet can be met now."""
-        placement = self._placement_of(request, claim)
-        return not self.held and fits(request.specs, self._nodes, placement)
+        if self.held:
+            return False
+        places = (self._placement_of(request, each) for each in claim.choices())
+        return any(fits(request.specs, self._nodes, placement) for placement in places)
 
     def assign(
         self, request: NodeRequest, claim: Claim, placement: Placement | None = None
@@ -67,6 +95,8 @@ class Chooser:
         if self.held:
             raise RequestRefused(Refusal.BUSY, self.held)
         if placement is None:
+            if claim.one_of:
+                return self._best(request, claim)
             placement = self._placement_of(request, claim)
         try:
             return assign(request.specs, self._nodes, placement, self._name, claim)
@@ -75,6 +105,23 @@ class Chooser:
                 raise
             text = f"{refused}; --exclusive takes unused nodes only"
             raise RequestRefused(refused.code, text, refused.spec) from None
+
+    def _best(self, request: NodeRequest, claim: Claim) -> list[Picks]:
+        """Slots in that one of the sets of nodes where fewest are needed.
+
+        Raises:
+            RequestRefused: it can be met in none of them; the text is of one where it could later.
+        """
+        found: list[list[Picks]] = []
+        refusals: list[RequestRefused] = []
+        for each in claim.choices():
+            try:
+                found.append(self.assign(request, each))
+            except RequestRefused as refused:
+                refusals.append(refused)
+        if found:
+            return min(found, key=node_count)
+        raise min(refusals, key=lambda refused: refused.code is not Refusal.BUSY)
 
     def lacks(self, request: NodeRequest, claim: Claim) -> str:
         """Why a request cannot be met now; empty: it can."""
@@ -91,7 +138,15 @@ class Chooser:
             RequestRefused: the text has the numbers.
         """
         unpacked = tuple(spec.unpacked() for spec in specs)
-        picks_of(unpacked, self._nodes, self._placement.admitting(claim), self._name, claim)
+        refusals: list[RequestRefused] = []
+        for each in (choices := claim.choices()):
+            placement = self._placement.admitting(each)
+            try:
+                picks_of(unpacked, self._nodes, placement, self._name, each)
+            except RequestRefused as refused:
+                refusals.append(refused)
+        if len(refusals) == len(choices):
+            raise refusals[0]
 
     def is_shut_out(self, request: NodeRequest, claim: Claim) -> bool:
         """Whether the nodes that others alone may have stand in the way of a request for ever."""

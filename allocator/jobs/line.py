@@ -16,7 +16,7 @@ from msgspec import Struct
 from allocator.jobs.assign import RequestRefused
 from allocator.jobs.choosing import claim_of
 from allocator.jobs.grants import Owner
-from allocator.nodes.access import Claim
+from allocator.nodes.access import ANYWHERE, Claim, Where
 from native.errors import Refusal
 from native.ids import PortalId
 from native.limits import Limits
@@ -38,7 +38,7 @@ class Waiting(Struct, eq=False):
         is_shut_out: nodes that only others may have stand in its way: it holds back nobody.
         time_s: how long it has its slots; 0: any time.
         expected: unix time at which it is expected to have them, at the latest; 0: not known.
-        nodes: those of its queue; empty: all.
+        where: the nodes that it may have.
         submitted: unix time; of a batch job that of its submission.
         priority: an operator's; ``BY_FACTORS``: none.
         count: how many times it is to be given slots; 0: it is not in the line any more.
@@ -59,7 +59,7 @@ class Waiting(Struct, eq=False):
     is_shut_out: bool = False
     time_s: float = 0.0
     expected: float = 0.0
-    nodes: frozenset[int] = frozenset()
+    where: Where = ANYWHERE
     submitted: float = 0.0
     priority: int = BY_FACTORS
     count: int = 1
@@ -82,7 +82,7 @@ class Waiting(Struct, eq=False):
     @property
     def claim(self) -> Claim:
         """Who asks."""
-        return claim_of(self.owner.uid, self.request, self.source is None, self.nodes)
+        return claim_of(self.owner.uid, self.request, self.source is None, self.where)
 
 
 class Ranking(Protocol):

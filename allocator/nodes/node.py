@@ -71,11 +71,11 @@ class Node(Struct, gc=False):  # of no cycle; there may be very many
     def closed_text(self, claim: Claim) -> str:
         """Why jobs of this claim are not given it: for whom it is kept; empty: they are."""
         if claim.nodes and self.number not in claim.nodes:
-            return "not in its queue"
+            return f"without {claim.constraint}" if claim.constraint else "not in its queue"
         if claim.may_have(self.access):
             return ""
         kept = self.orders.reservation
-        if kept is not None and kept.uid != claim.uid:
+        if kept is not None and kept.uid != claim.uid and not kept.is_timed:
             return f"reserved for {kept.owner}"
         return f"for {self.access.portion.value} jobs only"
 

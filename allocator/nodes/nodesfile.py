@@ -4,7 +4,7 @@ Either line n, counted from 0, is the name of node n, as in Cplant's ``cplant-ma
 every line is ``number name``. Blank lines and comments after ``#`` are not counted; the
 two forms cannot be mixed. Behind the name words ``key=value`` say more of a node:
 ``at=X,Y,Z`` its coordinates, ``for=batch`` or ``for=interactive`` which jobs it is for,
-``share=no`` that one job at a time has it.
+``share=no`` that one job at a time has it, ``features=gpu,ib`` what jobs may ask of it.
 
 The file of an order has the numbers of nodes in their order, as node lists.
 """
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
+from allocator.nodes.features import NAME
 from native import nodelist
 from native.errors import UsageError
 from native.wire.base import NAME_MAX, NODE_MAX
@@ -32,12 +33,14 @@ class NodesFile(Struct):
         at: coordinates by number, of all nodes or none.
         portions: which jobs nodes are for, by number, of those that are not for any.
         exclusive: nodes that one job at a time has.
+        features: the nodes that have each.
     """
 
     numbers: dict[str, int] = field(default_factory=dict)
     at: dict[int, Coordinates] = field(default_factory=dict)
     portions: dict[int, Portion] = field(default_factory=dict)
     exclusive: set[int] = field(default_factory=set)
+    features: dict[str, frozenset[int]] = field(default_factory=dict)
 
 
 def parse(text: str, path: str) -> NodesFile:
@@ -113,8 +116,15 @@ def _take(found: NodesFile, number: int, word: str, where: str) -> None:
     if word == "share=no":
         found.exclusive.add(number)
         return
+    if key == "features":
+        for name in value.split(","):
+            if not NAME.fullmatch(name):
+                raise UsageError(f"{where}: `{word}`: features are names, as in features=gpu,ib")
+            found.features[name] = found.features.get(name, frozenset()) | {number}
+        return
     if key != "at":
-        raise UsageError(f"{where}: `{word}` is none of `at=X,Y,Z`, `for=batch`, `share=no`")
+        known = "`at=X,Y,Z`, `for=batch`, `share=no`, `features=gpu`"
+        raise UsageError(f"{where}: `{word}` is none of {known}")
     if number in found.at:
         raise UsageError(f"{where}: node {number} has `at=` twice")
     found.at[number] = _coordinates(value, where)

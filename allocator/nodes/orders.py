@@ -43,14 +43,16 @@ class Restart(Struct, frozen=True):
 
 
 class Reservation(Struct, frozen=True):
-    """The node is given to jobs of this user only. Jobs of others that are there go on.
+    """The node is given to jobs of these users only. Jobs of others that are there go on.
 
     Attributes:
-        uid: the user.
-        owner: the user's name.
+        uid: the first user.
+        owner: the users' names.
         reason: why; empty: the operator has not said.
         by: the operator.
         since: unix time.
+        start, end: unix time; 0: at once, and until it is given back.
+        others: the other users.
     """
 
     uid: int
@@ -58,6 +60,22 @@ class Reservation(Struct, frozen=True):
     reason: str
     by: str
     since: float
+    start: float = 0.0
+    end: float = 0.0
+    others: tuple[int, ...] = ()
+
+    @property
+    def is_timed(self) -> bool:
+        """It is for a time, or for several users: a booking."""
+        return bool(self.start or self.end or self.others)
+
+    def admits(self, uid: int) -> bool:
+        """Whether jobs of this user may be given the node."""
+        return uid == self.uid or uid in self.others
+
+    def is_over(self, unix_time: float) -> bool:
+        """Its time has passed."""
+        return 0.0 < self.end <= unix_time
 
 
 class Orders(Struct, frozen=True):
@@ -85,7 +103,8 @@ class Orders(Struct, frozen=True):
         Args:
             portion: of the node, without orders.
         """
-        uid = ANYBODY if self.reservation is None else self.reservation.uid
+        kept = self.reservation
+        uid = ANYBODY if kept is None or kept.is_timed else kept.uid
         return Access(uid, portion if self.portion is None else self.portion)
 
 

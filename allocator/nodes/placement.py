@@ -72,7 +72,9 @@ class ArrayPlacement:
     def admitting(self, claim: Claim) -> ArrayPlacement:
         """The same, with free slots on those nodes only that this claim may have."""
         if claim.nodes:
-            return self._among(claim.nodes).admitting(replace(claim, nodes=frozenset()))
+            return self._among(claim.nodes).admitting(
+                replace(claim, nodes=frozenset(), one_of=(), constraint="")
+            )
         if not self._kept:
             return self
         if (shut := self._shut.get(claim)) is None:
@@ -90,7 +92,7 @@ class ArrayPlacement:
     def _among(self, nodes: frozenset[int]) -> ArrayPlacement:
         """The same, with free slots on these nodes only."""
         free = np.zeros_like(self._free)
-        numbers = [node for node in nodes if node < len(free)]
+        numbers = [node for node in nodes if node < len(free)]  # of those of none, nothing
         free[numbers] = self._free[numbers]
         return self._with(free)
 

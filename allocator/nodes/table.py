@@ -16,6 +16,7 @@ from enum import Enum
 from typing import Protocol
 
 from allocator.nodes.access import Access, Claim
+from allocator.nodes.bookings import Booking, ordered
 from allocator.nodes.node import NOT_COUNTED, NOTHING, Node, addresses, new_node, same
 from allocator.nodes.orders import NONE, Orders, RecordNode
 from allocator.nodes.rules import Rules
@@ -111,6 +112,7 @@ class NodeTable:
         changes: of free slots, counted.
         closed: nodes of which no slot is given.
         exclusive: nodes that one job at a time has, whole.
+        features: the nodes that have each, by the nodes file.
         to_restart: nodes with an order to restart of which something has changed since
             somebody has taken them out.
     """
@@ -137,6 +139,7 @@ class NodeTable:
         self.to_restart: set[int] = set()
         self.closed: set[int] = set()
         self._orders = dict(orders)
+        self._bookings: tuple[Booking, ...] | None = None  # None: to be found
         self._placement = placement
         self.exclusive = frozenset(exclusive)
         self._portions = dict(portions)
@@ -151,6 +154,7 @@ class NodeTable:
         self._up_count = 0
         self._rules = Rules(self._nodes)
         self.changes = 0
+        self.features: Mapping[str, frozenset[int]] = {}
 
     def __len__(self) -> int:
         return len(self._nodes)
@@ -177,10 +181,19 @@ class NodeTable:
             self._orders.pop(number, None)
         else:
             self._orders[number] = orders
+        self._bookings = None
+        self.changes += 1  # others may have what is free
         if (node := self._nodes.get(number)) is not None:
             node.orders = orders
             self._placement.set_access(number, node.access)
             self.refresh(node)
+
+    @property
+    def bookings(self) -> tuple[Booking, ...]:
+        """What operators have ordered to be kept for some users for a time."""
+        if self._bookings is None:
+            self._bookings = ordered(self._orders)
+        return self._bookings
 
     @property
     def has_exclusive(self) -> bool:

@@ -8,9 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from msgspec.structs import replace
+
 from allocator.jobs.assign import RequestRefused
 from allocator.jobs.charges import Charge
 from allocator.jobs.grants import Owner
+from allocator.nodes.bookings import Booking
 from native.errors import Refusal
 from native.text import shown
 from native.wire.alloc import NodeSpec
@@ -19,6 +22,7 @@ from native.wire.batch import Row
 
 Claimed = Mapping[str, int]  # licences that others have a claim on
 NOBODYS: Claimed = {}
+WITHOUT_QUEUES = ("nice", "requeue_on", "constraint")  # terms of a job where there are none
 ANY_NODES: frozenset[int] = frozenset()
 
 
@@ -41,6 +45,10 @@ class Admission(Protocol):
             RequestRefused: it may not be there, or could never begin.
         """
 
+    @property
+    def bookings(self) -> tuple[Booking, ...]:
+        """Nodes that the site keeps for some users for a time."""
+
     def demand_time(self, terms: Terms, time_s: float) -> None:
         """Refuse a time limit that a job may not have; 0: any time.
 
@@ -60,6 +68,19 @@ class Admission(Protocol):
             nodes: that it would have.
             claimed: licences that those before it have a claim on.
         """
+
+    @property
+    def preempts(self) -> bool:
+        """Some jobs may end others."""
+
+    def may_preempt(self, terms: Terms, job_id: int) -> bool:
+        """Whether a request may have a job ended that has slots."""
+
+    def waits_again(self, terms: Terms) -> bool:
+        """Whether a job that was preempted waits again; else it is over."""
+
+    def preempt_grace(self, terms: Terms) -> float:
+        """Seconds from SIGTERM until it is ended; 0: it is ended at once."""
 
     def taken(self, uid: int, terms: Terms) -> None:
         """A batch job is there."""
@@ -86,6 +107,8 @@ class NoQueues:
     """A partition without queues."""
 
     freed = 0
+    preempts = False
+    bookings: tuple[Booking, ...] = ()
 
     def terms(
         self, owner: Owner, wanted: Terms, specs: Sequence[NodeSpec], time_s: float, is_launch: bool
@@ -97,7 +120,8 @@ class NoQueues:
             if name:
                 text = f"no {what} {shown(name)}: this partition has no queues (bebopd --queues)"
                 raise RequestRefused(Refusal.NO_QUEUES, text)
-        return (wanted if wanted.nice else NO_TERMS), time_s
+        kept = replace(NO_TERMS, **{name: getattr(wanted, name) for name in WITHOUT_QUEUES})
+        return (NO_TERMS if kept == NO_TERMS else kept), time_s
 
     def demand_time(self, terms: Terms, time_s: float) -> None:
         """It may have any."""
@@ -111,6 +135,18 @@ class NoQueues:
     ) -> str:
         """It may."""
         return ""
+
+    def may_preempt(self, terms: Terms, job_id: int) -> bool:
+        """It may not."""
+        return False
+
+    def waits_again(self, terms: Terms) -> bool:
+        """None is preempted."""
+        return False
+
+    def preempt_grace(self, terms: Terms) -> float:
+        """None is."""
+        return 0.0
 
     def taken(self, uid: int, terms: Terms) -> None:
         """Nothing is counted."""

@@ -12,7 +12,8 @@ predictability, workloads, and user runtime estimates in scheduling the IBM SP2 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import count
 from math import inf
 
@@ -22,11 +23,14 @@ from allocator.jobs.job import Job, JobState
 from allocator.jobs.line import Line, Waiting, kept_text
 from allocator.jobs.table import JobTable
 from allocator.nodes.access import Claim
+from allocator.nodes.bookings import Booking, against
 from allocator.nodes.placement import ArrayPlacement
 from allocator.nodes.table import NodeTable, Placement
 from allocator.queue.admission import NOBODYS, Admission, fewest_nodes
-from allocator.queue.policy import TimeLeft, Turn
+from allocator.queue.policy import Preemption, Running, Turn
+from allocator.queue.preemption import victims_of
 from allocator.queue.profile import Profile, Start
+from native.duration import written
 from native.errors import Refusal
 from native.limits import Limits
 from native.text import plural
@@ -117,7 +121,7 @@ class Backfill:
     """Decides who is next on a partition.
 
     Args:
-        time_left: of a job, until its limit; seconds; None: it has no limit.
+        running: the jobs that have slots.
         admission: the rules of the queues.
     """
 
@@ -128,7 +132,7 @@ class Backfill:
         placement: ArrayPlacement,
         slots: Chooser,
         limits: Limits,
-        time_left: TimeLeft,
+        running: Running,
         admission: Admission,
     ) -> None:
         self._nodes = nodes
@@ -136,7 +140,7 @@ class Backfill:
         self._placement = placement
         self._slots = slots
         self._limits = limits
-        self._time_left = time_left
+        self._running = running
         self._admission = admission
         self._plan: Plan | None = None
         self._turned = 0  # the count of the jobs, when it was made
@@ -145,7 +149,7 @@ class Backfill:
         """Plan anew."""
         self._plan = None
 
-    def turns(self, line: Line, unix_time: float) -> Iterator[Turn]:
+    def turns(self, line: Line, unix_time: float) -> Iterator[Turn | Preemption]:
         """All that fit and delay nobody; notes when the first of the others are expected."""
         if self._slots.held or not line:
             return
@@ -153,7 +157,7 @@ class Backfill:
         if plan is None or not plan.is_of(self._nodes, line, self._admission.freed, unix_time):
             if plan is not None:
                 self._expect_nothing(plan)
-            plan = self._plan = Plan(self._profile(), unix_time)
+            plan = self._plan = Plan(self._profile(unix_time), unix_time)
             self._turned = self._jobs.turned
         has_given = False
         for waiting in line:
@@ -179,6 +183,44 @@ class Backfill:
         if has_given and any(self._is_kept_for_nobody(plan, waiting) for waiting in plan.first):
             plan.expire()
             yield from self.turns(line, unix_time)
+        elif self._admission.preempts and (preemption := self._preemption(plan)) is not None:
+            yield preemption
+            plan.expire()
+            yield from self.turns(line, unix_time)
+
+    def _preemption(self, plan: Plan) -> Preemption | None:
+        """Whose end would let the first of those begin that may have others ended."""
+        for waiting in plan.first:
+            request, claim = waiting.request, waiting.claim
+            if waiting.expected and waiting.expected - plan.at <= OVERDUE_S:
+                continue  # others end already, or are to have ended
+            victims = [
+                job
+                for job in self._jobs
+                if self._admission.may_preempt(request.terms, job.job_id)
+                and self._running.can_end(job.job_id)
+            ]
+            asked = (claim.uid, request.terms, request.slots, fewest_nodes(request.specs))
+            if not victims or self._admission.blocked(*asked):
+                continue
+            chosen = victims_of(victims, partial(self._is_soon, plan, waiting))
+            if chosen:
+                return Preemption(waiting, tuple(job.job_id for job in chosen))
+        return None
+
+    def _is_soon(self, plan: Plan, waiting: Waiting, victims: Sequence[Job]) -> bool:
+        """Whether a request begins at once where these jobs end, and those before it begin."""
+        gone = {job.job_id for job in victims}
+        ends = ((OVERDUE_S, job) if job.job_id in gone else self._end_of(job) for job in self._jobs)
+        bookings = self._bookings(plan.at)
+        profile = Profile(self._nodes, self._placement, ends, bookings, plan.at)
+        for each in plan.first:
+            start = profile.earliest(each.request, each.claim, each.time_s or inf)
+            if each is waiting:
+                return start is not None and start.at <= OVERDUE_S
+            if start is not None:
+                profile.take(start, each.request, each.time_s or UNLIMITED_S)
+        return False
 
     def _is_kept_for_nobody(self, plan: Plan, waiting: Waiting) -> bool:
         """Whether one for which slots are kept may not begin after what others were given."""
@@ -256,13 +298,14 @@ class Backfill:
         self, request: NodeRequest, claim: Claim, line: Line, unix_time: float
     ) -> Placement | None:
         """Slots that nobody who waits is expected to need."""
-        if not line or self._slots.held:
+        if self._slots.held or not (line or self._bookings(unix_time)):
             self._demand_allowed(request, claim, None)
             return None
         start = self._left(request, claim, line, unix_time, inf)
         self._demand_allowed(request, claim, start)
         if start is None and self._slots.fits(request, claim):
-            raise RequestRefused(Refusal.BUSY, self._kept_text(line, claim))
+            kept = self.booked(request, claim, unix_time, 0.0)
+            raise RequestRefused(Refusal.BUSY, kept or self._kept_text(line, claim))
         return None if start is None else start.placement
 
     def why_not(
@@ -274,11 +317,13 @@ class Backfill:
         ):
             return text
         if not line or self._slots.held:
-            return self._slots.lacks(request, claim)
+            kept = self.booked(request, claim, unix_time, time_s)
+            return kept or self._slots.lacks(request, claim)
         if self._left(request, claim, line, unix_time, time_s or inf) is not None:
             return ""
         if self._slots.fits(request, claim):
-            return self._kept_text(line, claim)
+            kept = self.booked(request, claim, unix_time, time_s)
+            return kept or self._kept_text(line, claim)
         return f"{plural(len(line), 'request')} before it in the line"
 
     def forecast(
@@ -310,7 +355,7 @@ class Backfill:
 
     def _planned(self, line: Line, unix_time: float) -> Plan:
         """What is left when all that wait have what they are to have."""
-        plan = Plan(self._profile(), unix_time)
+        plan = Plan(self._profile(unix_time), unix_time)
         for plan.count, waiting in enumerate(line):
             if self._is_full(plan):
                 break
@@ -345,11 +390,33 @@ class Backfill:
         slots = self._slots.given(request, start.picks)
         return sum(slots.values()), len(slots)
 
-    def _profile(self) -> Profile:
-        return Profile(self._nodes, self._placement, map(self._end_of, self._jobs))
+    def _profile(self, unix_time: float) -> Profile:
+        ends = map(self._end_of, self._jobs)
+        return Profile(self._nodes, self._placement, ends, self._bookings(unix_time), unix_time)
+
+    def _bookings(self, unix_time: float) -> list[Booking]:
+        """What is kept for some users, now or later."""
+        every = (*self._admission.bookings, *self._nodes.bookings)
+        return [booking for booking in every if booking.end > unix_time]
+
+    def booked(self, request: NodeRequest, claim: Claim, unix_time: float, time_s: float) -> str:
+        """The first of what is kept for others, if what is free now is too little without it."""
+        bookings, lasts_s = self._bookings(unix_time), time_s or inf
+        kept = against(bookings, claim.uid, unix_time, unix_time + lasts_s) if bookings else []
+        if not kept or not self._slots.fits(request, claim):
+            return ""
+        profile = Profile(self._nodes, self._placement, (), kept, unix_time)
+        if profile.earliest(request, claim, lasts_s, OVERDUE_S) is not None:
+            return ""
+        limit = f"it may need them for {written(time_s)}" if time_s else "it has no time limit"
+        return f"{kept[0].text(unix_time)}; {limit}"
+
+    def next_change(self, unix_time: float) -> float | None:
+        """When the first of them ends."""
+        return min((each.end for each in self._bookings(unix_time)), default=None)
 
     def _end_of(self, job: Job) -> tuple[float, Job]:
         if job.state in _ENDING:
             return OVERDUE_S, job
-        left = self._time_left(job.job_id)
+        left = self._running.left(job.job_id)
         return (UNLIMITED_S if left is None else max(left, OVERDUE_S)), job

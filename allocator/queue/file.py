@@ -19,6 +19,13 @@
     [licences]
     matlab = 4
 
+    [[reservation]]
+    name = "course"
+    nodes = "0..3"
+    users = ["alice"]
+    start = 2026-12-24T08:00:00
+    duration = "4:00:00"
+
 Pure.
 """
 
@@ -27,16 +34,20 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterable
+from enum import Enum
 
 from allocator.queue.rules import (
     NO_BOUNDS,
     Account,
     Bounds,
     Members,
+    PreemptMode,
     Queue,
     QueueState,
+    Reserved,
     Rules,
     Weights,
+    tiers,
 )
 from native import duration, nodelist, tables
 from native.errors import UsageError
@@ -46,6 +57,7 @@ from native.wire.base import LICENCE_MAX
 
 QUEUES_MAX = 256
 ACCOUNTS_MAX = 10_000
+RESERVATIONS_MAX = 256
 KINDS_MAX = 1000  # of licences
 NUMBER_MAX = 1 << 30
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}", re.ASCII)
@@ -57,12 +69,13 @@ _BOUNDS = {
 }
 _OF_QUEUE = (
     *("name", "state", "priority", "users", "groups", "accounts", "nodes", "launches"),
-    *("default_time", "max_time", *_BOUNDS),
+    *("default_time", "max_time", "preempts", "preempt_mode", "preempt_grace", *_BOUNDS),
 )
+_OF_RESERVATION = ("name", "nodes", "users", "groups", "start", "duration")
 _OF_ACCOUNT = ("name", "parent", "share", "users", "groups")
 _WEIGHTS = ("age", "size", "queue", "fair_share")
 _OF_PRIORITY = (*_WEIGHTS, "max_age", "size_favors", "half_life")
-_TOP = ("default", "queue", "account", "priority", "licences")
+_TOP = ("default", "queue", "account", "priority", "licences", "reservation")
 
 
 def parse(text: str, path: str) -> Rules:
@@ -82,9 +95,10 @@ def parse(text: str, path: str) -> Rules:
         licences = _licences(_table(table, "licences"))
         queues = _queues(table, accounts, weights)
         default = _default(table, queues)
+        reserved = _reserved(table)
     except (tomllib.TOMLDecodeError, UsageError) as error:
         raise UsageError(f"{path}: {error}") from None
-    return Rules(queues, default, accounts, licences, weights)
+    return Rules(queues, default, accounts, licences, weights, reserved)
 
 
 def _queues(table: Table, accounts: Table, weights: Weights) -> dict[str, Queue]:
@@ -100,15 +114,29 @@ def _queues(table: Table, accounts: Table, weights: Weights) -> dict[str, Queue]
         found[queue.name] = queue
     if not found:
         raise UsageError("there is no [[queue]]")
+    _demand_preemptable(found)
     return found
+
+
+def _demand_preemptable(queues: dict[str, Queue]) -> None:
+    for queue in queues.values():
+        for name in sorted(queue.preempts):
+            where = f"[[queue]] {queue.name}: preempts"
+            if name not in queues:
+                raise UsageError(f"{where}: there is no [[queue]] {shown(name)}")
+            if queues[name].preempt_mode is PreemptMode.OFF:
+                modes = ", ".join(each.value for each in PreemptMode if each is not PreemptMode.OFF)
+                raise UsageError(f"{where}: queue {name} must have a preempt_mode, of {modes}")
+    try:
+        tiers(queues)
+    except ValueError as error:
+        raise UsageError(f"[[queue]] {error}: preempts: it would preempt itself") from None
 
 
 def _queue(table: Table, where: str) -> Queue:
     tables.demand_known(table, _OF_QUEUE, where)
-    state = _text(table, "state", where, QueueState.OPEN.value)
-    states = {each.value: each for each in QueueState}
-    if state not in states:
-        raise UsageError(f"{where}: state must be one of {', '.join(states)}, not {shown(state)}")
+    state = QueueState(_one_of(table, "state", where, QueueState))
+    preempt_mode = PreemptMode(_one_of(table, "preempt_mode", where, PreemptMode))
     default_s, most_s = (_time(table, key, where) for key in ("default_time", "max_time"))
     if most_s and default_s > most_s:
         text = f"default_time is longer than max_time, {duration.written(most_s)}"
@@ -116,24 +144,47 @@ def _queue(table: Table, where: str) -> Queue:
     launches = table.get("launches", True)
     if not isinstance(launches, bool):
         raise UsageError(f"{where}: launches must be true or false")
-    nodes = _text(table, "nodes", where)
-    try:
-        numbers = tuple(nodelist.parse(nodes)) if nodes else ()
-    except UsageError as error:
-        raise UsageError(f"{where}: nodes: {error}") from None
     bounds = {key: _bounds(table, key, where) for key in _BOUNDS}
     return Queue(
         _text(table, "name", where),
-        states[state],
+        state,
         _number(table, "priority", where, 0, 0, NUMBER_MAX),
         _members(table, where),
         _names(table, "accounts", where),
-        numbers,
+        _nodes(table, where),
         launches,
         default_s or most_s,
         most_s,
+        preempts=frozenset(_names(table, "preempts", where)),
+        preempt_mode=preempt_mode,
+        preempt_grace_s=_time(table, "preempt_grace", where),
         **bounds,
     )
+
+
+def _nodes(table: Table, where: str) -> tuple[int, ...]:
+    nodes = _text(table, "nodes", where)
+    try:
+        return tuple(nodelist.parse(nodes)) if nodes else ()
+    except UsageError as error:
+        raise UsageError(f"{where}: nodes: {error}") from None
+
+
+def _reserved(table: Table) -> tuple[Reserved, ...]:
+    found: dict[str, Reserved] = {}
+    for each, where in _named(table, "reservation", RESERVATIONS_MAX):
+        tables.demand_known(each, _OF_RESERVATION, where)
+        name, duration_s = _text(each, "name", where), _time(each, "duration", where)
+        if name in found:
+            raise UsageError(f"{where}: there are two of this name")
+        timestamp = getattr(each.get("start"), "timestamp", None)  # a date alone has none
+        if timestamp is None:
+            raise UsageError(f"{where}: start must be a time, as 2026-12-24T08:00:00")
+        if not duration_s:
+            raise UsageError(f'{where}: duration must be a time in quotes, as "1:30:00"')
+        start, members = float(timestamp()), _members(each, where)
+        found[name] = Reserved(name, _nodes(each, where), start, start + duration_s, members)
+    return tuple(found.values())
 
 
 def _bounds(table: Table, key: str, where: str) -> Bounds:
@@ -232,6 +283,15 @@ def _text(table: Table, key: str, where: str, default: str = "") -> str:
     found = table.get(key, default)
     if not isinstance(found, str):
         raise UsageError(f"{where}: {key} must be a text")
+    return found
+
+
+def _one_of(table: Table, key: str, where: str, kind: type[Enum]) -> str:
+    """A value of a kind; the first where nothing is said."""
+    values = [str(each.value) for each in kind]
+    found = _text(table, key, where, values[0])
+    if found not in values:
+        raise UsageError(f"{where}: {key} must be one of {', '.join(values)}, not {shown(found)}")
     return found
 
 

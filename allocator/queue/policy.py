@@ -30,6 +30,27 @@ class Turn(Struct, frozen=True):
     placement: Placement | None = None
 
 
+class Preemption(Struct, frozen=True):
+    """Jobs are to end so that a request has their slots.
+
+    Attributes:
+        victims: their ids.
+    """
+
+    waiting: Waiting
+    victims: tuple[int, ...]
+
+
+class Running(Protocol):
+    """The jobs that have slots."""
+
+    def left(self, job_id: int) -> float | None:
+        """Until the limit of a job, in seconds; 0: it is to end now. None: it has no limit."""
+
+    def can_end(self, job_id: int) -> bool:
+        """Whether a job can be told to end, and was not told so already."""
+
+
 class Expectation(Protocol):
     """When a request is expected to begin, and where.
 
@@ -45,17 +66,17 @@ class Expectation(Protocol):
     def picks(self) -> list[Picks]: ...
 
 
-TimeLeft = Callable[[int], float | None]  # of a job, until its limit; None: it has none
-PolicyMaker = Callable[[NodeTable, JobTable, Any, Chooser, Limits, TimeLeft, Admission], "Policy"]
+PolicyMaker = Callable[[NodeTable, JobTable, Any, Chooser, Limits, Running, Admission], "Policy"]
 
 
 class Policy(Protocol):
     """Decides who is next. It holds no slot."""
 
-    def turns(self, line: Line, unix_time: float) -> Iterator[Turn]:
-        """Whose turn it is, one after another.
+    def turns(self, line: Line, unix_time: float) -> Iterator[Turn | Preemption]:
+        """Whose turn it is, one after another; and who is to end for whom.
 
         Each is taken from the line, and has its slots or is refused, before the next is asked for.
+        The victims of a preemption are told to end by then.
         """
 
     def changed(self) -> None:
@@ -81,6 +102,16 @@ class Policy(Protocol):
         Args:
             time_s: how long it would have its slots; 0: any time.
         """
+
+    def booked(self, request: NodeRequest, claim: Claim, unix_time: float, time_s: float) -> str:
+        """What is kept for others, so that a request cannot have it now; empty: nothing.
+
+        Args:
+            time_s: as for :meth:`why_not`.
+        """
+
+    def next_change(self, unix_time: float) -> float | None:
+        """The unix time at which others may begin though no slot was freed; None: it is at none."""
 
     def forecast(
         self,
@@ -144,6 +175,13 @@ class FirstInFirstOut:
             return str(refused)
         return ""
 
+    def booked(self, request: NodeRequest, claim: Claim, unix_time: float, time_s: float) -> str:
+        """Nothing is."""
+        return ""
+
+    def next_change(self, unix_time: float) -> float | None:
+        """At none."""
+
     def forecast(self, *asked: object) -> None:
         """Steps have no time limits, so nothing is known."""
 
@@ -154,7 +192,7 @@ def first_in_first_out(
     placement: Placement,
     slots: Chooser,
     limits: Limits,
-    time_left: TimeLeft,
+    running: Running,
     admission: Admission,
 ) -> Policy:
     """The policy of that name, for partitions without queues."""

@@ -14,9 +14,10 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from allocator.jobs.assign import Picks, attempt, slots_on
+from allocator.jobs.assign import Picks, attempt, node_count, slots_on
 from allocator.jobs.job import Job
 from allocator.nodes.access import Claim
+from allocator.nodes.bookings import Booking, against
 from allocator.nodes.node import Node
 from allocator.nodes.placement import ArrayPlacement
 from allocator.nodes.table import NodeTable
@@ -46,10 +47,17 @@ class Profile:
     Args:
         placement: how slots are chosen, and what is free now.
         ends: running jobs, and the seconds until each is expected to end.
+        bookings: nodes that are kept for some users for a time.
+        at: unix time.
     """
 
     def __init__(
-        self, nodes: NodeTable, placement: ArrayPlacement, ends: Iterable[tuple[float, Job]]
+        self,
+        nodes: NodeTable,
+        placement: ArrayPlacement,
+        ends: Iterable[tuple[float, Job]],
+        bookings: Sequence[Booking] = (),
+        at: float = 0.0,
     ) -> None:
         self._nodes = nodes
         self._placement = placement
@@ -58,8 +66,13 @@ class Profile:
         self._since_now: list[Slots] = []  # what is free in all rows up to each
         self._sums = [_sum(self._rows[0])]  # most rows are too small for a request
         self._ended: list[tuple[float, int]] = []  # times of ends, and jobs
-        for at, jobs in _by_end(ends).items():
-            self._add_ends(at, jobs)
+        for end, jobs in _by_end(ends).items():
+            self._add_ends(end, jobs)
+        self._bookings = bookings
+        self._at = at
+        for booking in bookings:  # others may begin then
+            if booking.end > at:
+                self._split(booking.end - at)
 
     def _add_ends(self, at: float, jobs: Sequence[Job]) -> None:
         row = self._rows[-1].copy()
@@ -95,6 +108,10 @@ class Profile:
             before: seconds from now; no later time is tried.
             since: seconds from now; no earlier time is tried.
         """
+        if claim.one_of:
+            asked = [(request, each, time_s, before, since) for each in claim.choices()]
+            starts = [start for each in asked if (start := self.earliest(*each)) is not None]
+            return min(starts, key=lambda start: (start.at, node_count(start.picks)), default=None)
         wanted = request.slots
         first = self._split(since)
         for index, at in enumerate(self._times[first:], first):
@@ -106,6 +123,8 @@ class Profile:
             free = self._lowest(index, last) if index else self._from_now(last)
             if request.is_exclusive:
                 free = np.where(free == self._totals, free, 0)
+            if self._bookings:
+                free = self._without_booked(free, claim.uid, at, at + time_s)
             if _sum(free) < wanted:
                 continue
             placement = self._placement.with_free(free.astype(np.int64)).admitting(claim)
@@ -170,6 +189,18 @@ class Profile:
             self._since_now.append(np.minimum(self._since_now[-1], row))
         return self._since_now[last - 1]
 
+    def _without_booked(self, free: Slots, uid: int, begins: float, ends: float) -> Slots:
+        """The same but for nodes that are kept for others at some time of a user's job."""
+        kept = against(self._bookings, uid, self._at + begins, self._at + ends)
+        if not kept:
+            return free
+        if any(not booking.nodes for booking in kept):
+            return np.zeros_like(free)
+        free = free.copy()
+        for booking in kept:
+            free[[number for number in booking.nodes if number < len(free)]] = 0
+        return free
+
     @cached_property
     def _totals(self) -> Slots:
         """The slots of each node, free or not."""
@@ -195,11 +226,18 @@ def _sum(row: Slots) -> int:
 
 
 def _by_end(ends: Iterable[tuple[float, Job]]) -> dict[float, list[Job]]:
-    """Jobs by the times of their ends, ascending; of very many times some are taken for later."""
+    """Jobs by the times of their ends, ascending; of very many times some are taken for later.
+
+    The first time is told apart from all others: it is that of jobs that end already.
+    """
     ordered = sorted(ends, key=lambda end: end[0])
-    size = max(1, -(-len(ordered) // ROWS_COUNT))
+    first_at = ordered[0][0] if ordered else 0.0
     found: dict[float, list[Job]] = {}
-    for first in range(0, len(ordered), size):
-        group = ordered[first : first + size]
+    if first := [job for at, job in ordered if at == first_at]:
+        found[first_at] = first
+    others = ordered[len(first) :]
+    size = max(1, -(-len(others) // ROWS_COUNT))
+    for start in range(0, len(others), size):
+        group = others[start : start + size]
         found.setdefault(group[-1][0], []).extend(job for _, job in group)
     return found

@@ -2,6 +2,8 @@
 
 A priority is the sum of weights times factors from 0 to 1, less what the user gives up of it
 (nice). An operator's takes its place. Where a site has set no weights the order is that of arrival.
+Before all that are those of queues that preempt others: a job that was ended for another and waits
+again must not come before it.
 
 The columns of all that wait lie in arrays, in the order of the line: an order is computed at each
 decision, of ten thousand in a millisecond or two, and in less where nothing has moved.
@@ -21,6 +23,7 @@ from allocator.queue.table import QueueTable
 from native.wire.base import Factor
 from native.wire.batch import BY_FACTORS
 
+_TIER = float(1 << 40)  # points; no priority is so high
 _LAST = 1 << 62  # in place of the id of what is no batch job
 Floats = npt.NDArray[np.float64]
 
@@ -135,10 +138,11 @@ class Ranking:
 
     def _fixed_of(self, waiting: Waiting) -> tuple[float, float]:
         """The points that do not change, and whether others do."""
-        if waiting.priority != BY_FACTORS:
-            return float(waiting.priority), 0.0
         rules, terms = self._table.rules, waiting.request.terms
-        return rules.weights.queue * _queue_factor(terms.queue, rules) - terms.nice, 1.0
+        tier = _TIER * self._table.tier_of(terms)
+        if waiting.priority != BY_FACTORS:
+            return tier + waiting.priority, 0.0
+        return tier + rules.weights.queue * _queue_factor(terms.queue, rules) - terms.nice, 1.0
 
     def _priorities(self, unix_time: float) -> Floats:
         weights, count = self._table.rules.weights, self._count

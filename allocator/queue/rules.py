@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
 
 from msgspec import Struct
@@ -16,6 +17,16 @@ class QueueState(Enum):
     OPEN = "open"
     CLOSED = "closed"  # it takes none, and starts those that wait
     DRAINED = "drained"  # it takes none and starts none
+
+    __hash__ = object.__hash__
+
+
+class PreemptMode(Enum):
+    """What becomes of a job of a queue when one of another queue needs its slots."""
+
+    OFF = "off"  # it keeps them
+    CANCEL = "cancel"  # it ends
+    REQUEUE = "requeue"  # it ends, and waits again
 
     __hash__ = object.__hash__
 
@@ -60,6 +71,9 @@ class Queue(Struct, frozen=True):
         default_s: of a job that has no time limit; 0: none.
         most_s: the longest time limit; 0: any.
         per_job, per_user, total: limits of one job, of all jobs of a user, of all jobs.
+        preempts: queues whose batch jobs end when its jobs need their slots.
+        preempt_mode: what becomes of its own jobs where another queue does so.
+        preempt_grace_s: they have so long between SIGTERM and their end.
     """
 
     name: str
@@ -74,6 +88,25 @@ class Queue(Struct, frozen=True):
     per_job: Bounds = NO_BOUNDS
     per_user: Bounds = NO_BOUNDS
     total: Bounds = NO_BOUNDS
+    preempts: frozenset[str] = frozenset()
+    preempt_mode: PreemptMode = PreemptMode.OFF
+    preempt_grace_s: float = 0.0
+
+
+class Reserved(Struct, frozen=True):
+    """Nodes that are kept for a time.
+
+    Attributes:
+        nodes: empty: all.
+        start, end: unix time.
+        members: for whom; empty: for nobody.
+    """
+
+    name: str
+    nodes: tuple[int, ...]
+    start: float
+    end: float
+    members: Members = Members()
 
 
 class Account(Struct, frozen=True):
@@ -126,6 +159,28 @@ class Rules(Struct, frozen=True):
     accounts: dict[str, Account] = {}
     licences: dict[str, int] = {}
     weights: Weights = Weights()
+    reserved: tuple[Reserved, ...] = ()
 
 
 NO_RULES = Rules()
+
+
+def tiers(queues: Mapping[str, Queue]) -> dict[str, int]:
+    """How many queues are below each, one preempting the next.
+
+    Raises:
+        ValueError: one would preempt itself; its name.
+    """
+    found: dict[str, int] = {}
+
+    def tier(name: str, above: tuple[str, ...]) -> int:
+        if name in above:
+            raise ValueError(name)
+        if name not in found:
+            below = [tier(each, (*above, name)) for each in queues[name].preempts]
+            found[name] = 1 + max(below, default=-1)
+        return found[name]
+
+    for name in queues:
+        tier(name, ())
+    return found

@@ -14,8 +14,20 @@ from msgspec.structs import replace
 from allocator.jobs.assign import RequestRefused
 from allocator.jobs.charges import Charge
 from allocator.jobs.grants import Owner
+from allocator.nodes.bookings import Booking
 from allocator.queue.admission import ANY_NODES, NOBODYS, Claimed, fewest_nodes
-from allocator.queue.rules import EVERYBODY, NO_RULES, Bounds, Members, Queue, QueueState, Rules
+from allocator.queue.rules import (
+    EVERYBODY,
+    NO_RULES,
+    Bounds,
+    Members,
+    PreemptMode,
+    Queue,
+    QueueState,
+    Reserved,
+    Rules,
+    tiers,
+)
 from allocator.queue.shares import Shares
 from native.duration import written
 from native.errors import Refusal
@@ -58,16 +70,23 @@ class QueueTable:
         rules: of the site's file.
         freed: how often a job gave back what it had.
         shares: what was used.
+        bookings: nodes that are kept for some users for a time.
 
     Args:
         is_in: whether a user, by uid, is in a group, by name.
         earlier: what users had used under an earlier bebopd.
+        owner_of: a user by uid; None: no such user.
     """
 
     def __init__(
-        self, rules: Rules, is_in: Callable[[int, str], bool], earlier: Iterable[Charge] = ()
+        self,
+        rules: Rules,
+        is_in: Callable[[int, str], bool],
+        earlier: Iterable[Charge] = (),
+        owner_of: Callable[[int], Owner | None] = lambda uid: None,
     ) -> None:
         self._is_in = is_in
+        self._owner_of = owner_of
         self._held: dict[int, Held] = {}
         self._had: dict[tuple[str, int], Usage] = {}  # by queue and user; -1: all users
         self._licences: Counter[str] = Counter()  # in use
@@ -81,6 +100,8 @@ class QueueTable:
         """Go by these rules from now on; what jobs have they keep."""
         self.rules = rules
         self._nodes = {name: frozenset(queue.nodes) for name, queue in rules.queues.items()}
+        self._tiers = tiers(rules.queues)
+        self.bookings = tuple(map(self._booking, rules.reserved))
         self.shares.follow(rules.accounts, rules.weights.half_life_s)
 
     def check(self) -> None:
@@ -157,6 +178,18 @@ class QueueTable:
             if not is_launch and most is not None and there >= most:
                 raise _refused(queue, f"{which}.submitted is {most}, so many have not ended")
 
+    def _booking(self, reserved: Reserved) -> Booking:
+        members = reserved.members
+
+        def admits(uid: int) -> bool:
+            owner = None if members.is_empty else self._owner_of(uid)
+            return owner is not None and self._is_among(owner, members)
+
+        users = [*members.users, *(f"group {group}" for group in members.groups)]
+        times = reserved.start, reserved.end
+        whom = ", ".join(users) or "nobody"
+        return Booking(reserved.nodes, *times, whom, admits, reserved.name)
+
     def _is_among(self, owner: Owner, members: Members) -> bool:
         if EVERYBODY in members.users or owner.name in members.users:
             return True
@@ -204,6 +237,32 @@ class QueueTable:
                 text = f"{count} asked for, {max(0, free)} of {there} free{kept}"
                 return f"licence {licence}: {text}"
         return ""
+
+    # -- it takes the slots of others ---------------------------------------
+
+    @property
+    def preempts(self) -> bool:
+        """Some jobs may end others."""
+        return any(queue.preempts for queue in self.rules.queues.values())
+
+    def may_preempt(self, terms: Terms, job_id: int) -> bool:
+        """Whether a request may have a job ended that has slots."""
+        queue, held = self.rules.queues.get(terms.queue), self._held.get(job_id)
+        return queue is not None and held is not None and held.terms.queue in queue.preempts
+
+    def waits_again(self, terms: Terms) -> bool:
+        """Whether a job that was preempted waits again; else it is over."""
+        queue = self.rules.queues.get(terms.queue)
+        return queue is not None and queue.preempt_mode is PreemptMode.REQUEUE
+
+    def tier_of(self, terms: Terms) -> int:
+        """How many queues there are, one preempting the next, below that of a request."""
+        return self._tiers.get(terms.queue, 0)
+
+    def preempt_grace(self, terms: Terms) -> float:
+        """Seconds from SIGTERM until it is ended; 0: it is ended at once."""
+        queue = self.rules.queues.get(terms.queue)
+        return 0.0 if queue is None else queue.preempt_grace_s
 
     # -- it runs ------------------------------------------------------------
 

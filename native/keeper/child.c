@@ -111,6 +111,33 @@ static void take_processors (const struct child *child)
         fail (child, STEP_AFFINITY, errno, "");
 }
 
+/* Both outputs into one file share its descriptor, and so its end. The files of
+ * ranks that have none of their own are appended to by several at once. */
+static void take_files (const struct child *child)
+{
+    const struct spec_rank *rank = child->rank;
+    int how = O_WRONLY | O_CREAT | O_APPEND | O_NOCTTY | O_CLOEXEC;
+
+    if (!(rank->flags & RANK_HAS_FILES))
+        return;
+    if (!(rank->flags & RANK_APPENDS))
+        how |= O_TRUNC;
+    for (int f = 0; f < 2; f++) {
+        const char *path = rank->files[f];
+        int fd = -1;
+
+        if (!*path)
+            continue;
+        if (f == 0 || strcmp (path, rank->files[0]) != 0)
+            fd = open (path, how, 0666);
+        if ((fd < 0 && f == 0) || (fd < 0 && strcmp (path, rank->files[0]) != 0)
+            || dup2 (fd < 0 ? 1 : fd, 1 + f) < 0)
+            fail (child, STEP_OUTPUT, errno, path);
+        if (fd >= 0)
+            close (fd);
+    }
+}
+
 static size_t name_bytes (const char *variable)
 {
     const char *equals = strchr (variable, '=');
@@ -287,6 +314,7 @@ void child_run (const struct starter *starter, size_t index,
     take_processors (&child);
     if (*rank->program->cwd && chdir (rank->program->cwd) != 0)
         fail (&child, STEP_CHDIR, errno, rank->program->cwd);
+    take_files (&child);
     if (!inspect_program (rank->program->path, &takes_preload, &fault))
         fail (&child, fault.step, fault.error, fault.path);
     environment = make_environment (&child, &n_environment);

@@ -42,6 +42,7 @@ enum step {
     STEP_CAPABILITY_REFUSED = 10,
     STEP_MEMORY = 11,
     STEP_AFFINITY = 12,
+    STEP_OUTPUT = 13,                   /* a file for its output */
 };
 
 enum report_fds {                       /* sent in this order */

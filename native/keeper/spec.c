@@ -153,12 +153,14 @@ static void take_ranks (struct cursor *c, struct spec *spec)
         rank->flags = take_u32 (c);
         rank->environment = take_strings (c);
         if (!c->problem && (program >= spec->n_programs
-                            || rank->flags & ~15u
+                            || rank->flags & ~63u
                             || (rank->flags & RANK_WANTS_PORTALS
                                 && spec->listen_nid == 0)))
             c->problem = "a rank is not valid";
         if (!c->problem && rank->flags & RANK_IS_BOUND)
             take_cpus (c, rank);
+        for (int f = 0; f < 2 && !c->problem && rank->flags & RANK_HAS_FILES; f++)
+            rank->files[f] = take_string (c);
         spec->wants_portals |= (rank->flags & RANK_WANTS_PORTALS) != 0;
         if (!c->problem)
             rank->program = &spec->programs[program];

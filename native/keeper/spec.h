@@ -30,6 +30,8 @@ enum spec_rank_flags {
     RANK_WANTS_PMI = 2,
     RANK_WANTS_PORTALS = 4,             /* a listener, and the job's map */
     RANK_IS_BOUND = 8,                  /* to the processors of its mask */
+    RANK_HAS_FILES = 16,                /* for its output */
+    RANK_APPENDS = 32,                  /* to them; else they are empty first */
 };
 
 struct spec_limit {
@@ -56,6 +58,7 @@ struct spec_rank {
     struct spec_strings environment;    /* replaces shared ones of that name */
     const char *cpus;                   /* RANK_IS_BOUND: words of 64 bits */
     size_t n_cpu_words;
+    const char *files[2];               /* RANK_HAS_FILES: of descriptors 1 and 2; "": the pipe */
 };
 
 struct spec {

@@ -29,6 +29,8 @@ QUEUE_EVENTS = 1024  # messages that wait to be decoded
 MESSAGES = 0  # the portal table entry that messages go to
 MESSAGE_MAX_BYTES: int = lib.PTLX_MESSAGE_MAX_BYTES
 UINT32_MAX = 0xFFFFFFFF
+# A page of it that no message reaches costs nothing.
+_uncleared = ffi.new_allocator(should_clear_after_alloc=False)
 CREDENTIAL_MAX_BYTES: int = lib.PTLX_CREDENTIAL_MAX_BYTES
 
 
@@ -301,6 +303,9 @@ class NetworkInterface(Object):
         handle, self._handle = self._handle, 0
         lib.PtlxNIFini(handle, flush_ms)
         lib.PtlFini()
+        for slab in self._slabs:
+            slab._memory = None
+        self._slabs.clear()
 
 
 class Slab(Object):
@@ -322,7 +327,7 @@ class Slab(Object):
     @in_range
     def __init__(self, interface: NetworkInterface, size: int, number: int, min_free: int) -> None:
         super().__init__()
-        self._memory = ffi.new("char[]", size)
+        self._memory = _uncleared("char[]", size)
         self._interface = interface
         self._me = me = ffi.new("ptl_me_t *")
         me.start = self._memory

@@ -3,6 +3,7 @@
 And the parts that several conversations have.
 """
 
+from collections.abc import Collection, Iterator
 from enum import Enum
 from typing import Annotated, Self
 
@@ -27,6 +28,7 @@ RANGES_MAX = 64  # of the elements of an array
 LICENCES_MAX = 16  # kinds of one job
 LICENCE_MAX = 1 << 20  # of one kind
 PRIORITY_MAX = 1 << 32
+CONSTRAINT_MAX = 256  # characters of an expression of features
 NICE_MAX = 1 << 30
 TIME_MAX_S = float(1 << 40)  # infinity and beyond are nobody's deadline
 
@@ -100,6 +102,7 @@ class State(Enum):
     NODE_FAIL = "NODE_FAIL"
     BOOT_FAIL = "BOOT_FAIL"
     DEADLINE = "DEADLINE"
+    PREEMPTED = "PREEMPTED"
 
     @property
     def is_final(self) -> bool:
@@ -116,6 +119,7 @@ _FINAL = frozenset(
         State.NODE_FAIL,
         State.BOOT_FAIL,
         State.DEADLINE,
+        State.PREEMPTED,
     )
 )
 CODES = {
@@ -131,6 +135,7 @@ CODES = {
     State.NODE_FAIL: "NF",
     State.BOOT_FAIL: "BF",
     State.DEADLINE: "DL",
+    State.PREEMPTED: "PR",
 }
 
 
@@ -165,6 +170,28 @@ class Array(Part, frozen=True):
             for first, last, step in self.ranges
         ]
         return ",".join(parts) + (f"%{self.at_once}" if self.at_once else "")
+
+    def indices(self) -> Iterator[int]:
+        """The indices, ascending."""
+        for first, last, step in self.ranges:
+            yield from range(first, last + 1, step)
+
+    def without(self, indices: Collection[int]) -> Self:
+        """The others, in ranges that are apart where some are missing."""
+        ranges: list[tuple[int, int, int]] = []
+        for first, last, step in self.ranges:
+            here = range(first, last + 1, step)
+            if not any(index in here for index in indices):
+                ranges.append((first, last, step))
+                continue
+            for index in here:
+                if index in indices:
+                    continue
+                if ranges and ranges[-1][1] == index - step and ranges[-1][2] == step:
+                    ranges[-1] = (ranges[-1][0], index, step)
+                else:
+                    ranges.append((index, index, step))
+        return type(self)(tuple(ranges), self.at_once)
 
     def taken(self) -> tuple[int, Self]:
         """The first index, and the others."""
@@ -260,12 +287,16 @@ class Terms(Part, frozen=True):
         account: that its use is charged to; empty: the first one that its user is in.
         licences: names, and how many of each it needs while it has slots.
         nice: points that it gives up of its priority.
+        requeue_on: it waits again when its script ends with this exit status; 0: with none.
+        constraint: features that its nodes have, as an expression; empty: any.
     """
 
     queue: Name = ""
     account: Name = ""
     licences: Licences = ()
     nice: Nice = 0
+    requeue_on: Annotated[int, Meta(ge=0, le=255)] = 0
+    constraint: Annotated[str, Meta(max_length=CONSTRAINT_MAX)] = ""
 
 
 NO_TERMS = Terms()

@@ -260,7 +260,9 @@ class Reach(JobMessage, frozen=True, tag="batch.reach"):
 
 
 class Cancel(JobMessage, frozen=True, tag="batch.cancel"):
-    """End a job, whether it waits or runs."""
+    """End a job, whether it waits or runs; or only these elements of an array that waits."""
+
+    elements: Array | None = None
 
 
 class SignalScript(JobMessage, frozen=True, tag="batch.signal"):
@@ -353,11 +355,7 @@ class Started(JobMessage, frozen=True, tag="batch.started"):
 
 
 class EndBroker(JobMessage, frozen=True, tag="batch.end_broker"):
-    """End the broker: it ends the job.
-
-    Attributes:
-        is_forced: kill it.
-    """
+    """End the broker: it ends the job. ``is_forced``: kill it."""
 
     is_forced: bool = False
 

@@ -1,12 +1,66 @@
-"""Conversation `group`: a node that has lost its parent asks an ancestor to adopt it."""
+"""Conversations `group` and `checkpoint`: what the nodes of a job say of it as a whole.
+
+A node that has lost its parent asks an ancestor to adopt it. The ranks of all nodes are written
+down, for a later job that goes on from there.
+"""
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Annotated
 
 from msgspec import Meta
 
-from native.wire.base import NODE_MAX, JobMessage
+from native.wire.base import (
+    NODE_MAX,
+    U63,
+    Count,
+    Interval,
+    JobMessage,
+    Name,
+    NodeNumber,
+    Part,
+    Path,
+    Rank,
+    SignalNumber,
+    Text,
+    demand_no_nul,
+)
+
+RECIPE_MAX_BYTES = 64 * 1024
+STACKS_MAX_BYTES = 32 * 1024
+INPUTS_MAX = 1024
+
+Inputs = Annotated[tuple[tuple[Rank, Rank], ...], Meta(max_length=INPUTS_MAX)]
+
+
+class Dialect(Enum):
+    """A launcher or framework whose rank variables ranks find beside ours."""
+
+    SLURM = "slurm"
+    PALS = "pals"
+    FLUX = "flux"
+    OMPI = "ompi"
+    TORCH = "torch"
+
+
+Dialects = Annotated[tuple[Dialect, ...], Meta(max_length=len(Dialect))]
+
+
+class RankFiles(Part, frozen=True):
+    """Where ranks write, on their own nodes: patterns with codes (native/pattern.py).
+
+    Attributes:
+        out, err: empty: to yod.
+        appends: what is in the files stays.
+    """
+
+    out: Path = b""
+    err: Path = b""
+    appends: bool = False
+
+    def __post_init__(self) -> None:
+        demand_no_nul(self.out, self.err)
 
 
 class Orphan(JobMessage, frozen=True, tag="group.orphan"):
@@ -21,3 +75,76 @@ class Orphan(JobMessage, frozen=True, tag="group.orphan"):
 
 class Adopted(JobMessage, frozen=True, tag="group.adopted"):
     """The answer: the sender is the parent now. Messages that the node has missed follow."""
+
+
+class Checkpoints(Part, frozen=True):
+    """Where the ranks of a job save themselves; part of a load message.
+
+    Attributes:
+        directory: the same on every node; checkpoints lie in it.
+        collecting: the directory in it in which the next one is made.
+        restart: the checkpoint that the job goes on from; empty: none.
+    """
+
+    directory: Path
+    collecting: Name
+    restart: Path = b""
+
+    def __post_init__(self) -> None:
+        demand_no_nul(self.directory, self.restart)
+
+
+class Begin(JobMessage, frozen=True, tag="checkpoint.begin"):
+    """Down: every rank is to be written down.
+
+    Attributes:
+        signal_number: tells a rank to save itself.
+        grace_s: how long the ranks have for that.
+        keep: how many whole checkpoints stay in the directory; 0: all.
+        recipe: for the root: what a restart has to know; to others it is empty.
+    """
+
+    signal_number: SignalNumber
+    grace_s: Interval
+    keep: Count
+    recipe: Annotated[bytes, Meta(max_length=RECIPE_MAX_BYTES)]
+
+
+class Done(JobMessage, frozen=True, tag="checkpoint.done"):
+    """Up: the ranks of this subtree are written down; from the root: the checkpoint is whole.
+
+    Attributes:
+        ranks: how many have been saved, or had ended well.
+        size: bytes in their files.
+        path: of the checkpoint; from others than the root it is empty.
+        text: why there is none; empty: there is.
+    """
+
+    ranks: Count
+    size: U63
+    path: Path = b""
+    text: Text = ""
+
+
+class Look(JobMessage, frozen=True, tag="group.look"):
+    """Down: every node says where its ranks are, from their stacks.
+
+    Attributes:
+        number: of the request, which comes back.
+    """
+
+    number: Count
+
+
+class Seen(JobMessage, frozen=True, tag="group.seen"):
+    """Up: where the ranks of one node are.
+
+    Attributes:
+        stacks: one tree of stacks as text (partition/stacks/tree.py), cut where it is too long.
+        text: why there is none, or what is missing.
+    """
+
+    number: Count
+    node: NodeNumber
+    stacks: Annotated[bytes, Meta(max_length=STACKS_MAX_BYTES)]
+    text: Text = ""

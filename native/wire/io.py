@@ -38,12 +38,12 @@ class OutputCredit(JobMessage, frozen=True, tag="io.output_credit"):
 
 
 class Input(JobMessage, frozen=True, tag="io.input"):
-    """Down to the root: for the standard input of rank 0. Empty: end of file."""
+    """Down: for the standard input of ranks. Empty: end of file."""
 
     data: Data
 
 
 class InputCredit(JobMessage, frozen=True, tag="io.input_credit"):
-    """Up from the root: so many more bytes of input may be sent."""
+    """Up: so many more bytes of input may be sent."""
 
     count_bytes: Credit

@@ -11,6 +11,7 @@ from msgspec import DecodeError, Meta, Struct, json
 
 from native.errors import PeerProtocolError
 from native.wire.base import Count, Name, Seconds, SignalNumber, State, Text, Uid, clipped
+from native.wire.group import STACKS_MAX_BYTES
 
 VERSION = 1
 REQUEST_MAX_BYTES = 1024
@@ -80,6 +81,28 @@ class Ended(Reply, frozen=True, tag="ended"):
     exit_status: Annotated[int, Meta(ge=0, le=255)]
 
 
+class Checkpointed(Reply, frozen=True, tag="checkpointed"):
+    """Answers :class:`Checkpoint`: it is whole, and has this path, as far as it is text."""
+
+    path: Text
+
+
+class Stacks(Reply, frozen=True, tag="stacks"):
+    """Answers :class:`Look`, once for each node.
+
+    Attributes:
+        node: its name; empty: the text is about all.
+        stacks: one tree of stacks (partition/stacks/tree.py).
+        text: why there is none, or what is missing; empty: it is whole.
+        left: nodes that have not answered yet; 0: this is the last answer.
+    """
+
+    node: Text
+    stacks: Annotated[str, Meta(max_length=STACKS_MAX_BYTES)]
+    text: Text
+    left: Count
+
+
 # -- from the command -------------------------------------------------------
 
 
@@ -115,12 +138,32 @@ class LimitTime(Request, frozen=True, tag="limit_time"):
     time_s: Seconds
 
 
+class Checkpoint(Request, frozen=True, tag="checkpoint"):
+    """Write the ranks down, and answer when that is done.
+
+    Attributes:
+        ends: the job ends behind it.
+        is_trial: only say whether it could be done.
+    """
+
+    ends: bool = False
+    is_trial: bool = False
+
+
+class Look(Request, frozen=True, tag="look"):
+    """Say where the ranks are: their stacks, merged on each node."""
+
+
 class Wait(Request, frozen=True, tag="wait"):
     """Answer when the job has ended."""
 
 
-ANY_REPLY = Union[Hello, Shown, Accepted, Refused, Ended]  # noqa: UP007
-ANY_REQUEST = Union[Show, Signal, Cancel, Suspend, Resume, LimitTime, Wait]  # noqa: UP007
+ANY_REPLY = Union[  # noqa: UP007
+    Hello, Shown, Accepted, Refused, Ended, Checkpointed, Stacks
+]
+ANY_REQUEST = Union[  # noqa: UP007
+    Show, Signal, Cancel, Suspend, Resume, LimitTime, Wait, Checkpoint, Look
+]
 
 _replies = json.Decoder(ANY_REPLY)
 _requests = json.Decoder(ANY_REQUEST)

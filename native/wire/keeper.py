@@ -31,7 +31,7 @@ ALL_RANKS = 0xFFFFFFFF
 REPORTS_PER_PACKET = 32
 FDS_PER_PACKET = 128
 
-_WANTS_STDIN, _WANTS_PMI, _WANTS_PORTALS, _IS_BOUND = 1, 2, 4, 8
+_WANTS_STDIN, _WANTS_PMI, _WANTS_PORTALS, _IS_BOUND, _HAS_FILES, _APPENDS = 1, 2, 4, 8, 16, 32
 _WAS_RELEASED, _WAS_SIGNALLED = 1, 2
 _ALL_ONES = (1 << 64) - 1
 
@@ -75,6 +75,7 @@ class ExecStep(IntEnum):
     CAPABILITY_REFUSED = 10  # the same
     MEMORY = 11  # nothing
     AFFINITY = 12  # nothing
+    OUTPUT = 13  # the file
 
 
 class ProgramSpec(Struct, frozen=True):
@@ -102,6 +103,8 @@ class RankSpec(Struct, frozen=True):
         wants_pmi: a socket, named by PMI_FD in the rank's environment.
         wants_portals: a listener and the file with the job's map, named by YOD_PORTALS.
         cpus: processors that it is bound to; empty: to none but its parent's.
+        files: for its output and its errors; empty: the pipe. None: both pipes.
+        appends: what is in the files stays.
     """
 
     rank: int
@@ -111,6 +114,8 @@ class RankSpec(Struct, frozen=True):
     wants_pmi: bool
     wants_portals: bool = False
     cpus: tuple[int, ...] = ()
+    files: tuple[bytes, bytes] | None = None
+    appends: bool = False
 
 
 class KeeperSpec(Struct, frozen=True):
@@ -285,6 +290,7 @@ _EXPLANATIONS = {
     ExecStep.SETUID_REFUSED: "{text} would change its user or group: setuid programs are refused",
     ExecStep.CAPABILITY_REFUSED: "{text} has file capabilities: such programs are refused",
     ExecStep.MEMORY: "cannot start: {reason}",
+    ExecStep.OUTPUT: "cannot open {text} for its output: {reason}",
     ExecStep.AFFINITY: "cannot be bound to processors of its node: {reason}",
 }
 
@@ -331,23 +337,11 @@ def encode_spec(spec: KeeperSpec, parent_unix_pid: int, hold_library: bytes) -> 
     """
     if not 1 <= len(spec.ranks) <= RANKS_MAX:
         raise ValueError(f"a keeper takes 1 to {RANKS_MAX} ranks, not {len(spec.ranks)}")
-    parts = [
-        _HEAD.pack(
-            MAGIC,
-            parent_unix_pid,
-            spec.job_id,
-            spec.uid,
-            spec.gid,
-            spec.umask,
-            len(spec.groups),
-            len(spec.limits),
-            len(spec.programs),
-            len(spec.ranks),
-            spec.listen_nid,
-            spec.is_alone,
-            sum({1 << number - 1 for number in spec.ignored}),
-        )
-    ]
+    counts = (len(spec.groups), len(spec.limits), len(spec.programs), len(spec.ranks))
+    owner = (spec.job_id, spec.uid, spec.gid, spec.umask)
+    ignored = sum({1 << number - 1 for number in spec.ignored})
+    last = (spec.listen_nid, spec.is_alone, ignored)
+    parts = [_HEAD.pack(MAGIC, parent_unix_pid, *owner, *counts, *last)]
     parts += [_U32.pack(group) for group in spec.groups]
     for resource, soft, *hard in spec.limits:
         parts.append(_LIMIT.pack(resource, _limit(soft), _limit(hard[0] if hard else KEEP)))
@@ -366,10 +360,12 @@ def encode_spec(spec: KeeperSpec, parent_unix_pid: int, hold_library: bytes) -> 
             if not spec.listen_nid:
                 raise ValueError(f"rank {rank.rank} has no address to listen at")
             flags |= _WANTS_PORTALS
-        flags |= _IS_BOUND * bool(rank.cpus)
+        flags |= _IS_BOUND * bool(rank.cpus) | _HAS_FILES * (rank.files is not None)
+        flags |= _APPENDS * rank.appends
         parts += [_RANK.pack(rank.rank, rank.program, flags), _strings(rank.environment)]
         if rank.cpus:
             parts.append(_cpu_mask(rank.cpus))
+        parts += [_strings((path,)) for path in rank.files or ()]
     encoded = b"".join(parts)
     if len(encoded) > SPEC_MAX_BYTES:
         raise ValueError(f"the specification has {len(encoded)} bytes, the limit is 256 MiB")

@@ -41,6 +41,7 @@ from native.wire.base import (
     demand_no_nul,
     demand_same_length,
 )
+from native.wire.group import Checkpoints, Dialects, Inputs, RankFiles
 from native.wire.placed import JobNodes, OfNodes
 from native.wire.pmi import KeyValue, Place, Process, World
 from native.wire.runs import JobRuns, Run
@@ -161,6 +162,9 @@ class Load(JobMessage, frozen=True, tag="load.load"):
         output_window_bytes: how much a node may send its parent unacknowledged.
         ignored: signals that yod was started to ignore, and so are the ranks.
         is_allocation: the ranks are PCTs, which host steps.
+        checkpoints: where the ranks save themselves; None: they are never told to.
+        input_ranks: (first, last) of the ranks that have yod's standard input; empty: none.
+        files: that the ranks write to; None: all that they write goes to yod.
     """
 
     credential: bytes
@@ -174,7 +178,7 @@ class Load(JobMessage, frozen=True, tag="load.load"):
     umask: U32
     limits: tuple[tuple[Resource, SoftLimit], ...]
     mpi: Mpi
-    has_input: bool
+    input_ranks: Inputs
     chunk_bytes: Annotated[int, Meta(ge=4096, le=1 << 22)]
     deadline_s: Interval
     orphan_s: Interval
@@ -182,6 +186,9 @@ class Load(JobMessage, frozen=True, tag="load.load"):
     addresses: tuple[tuple[U32, Name], ...] = ()
     ignored: Annotated[tuple[SignalNumber, ...], Meta(max_length=64)] = ()
     is_allocation: bool = False
+    checkpoints: Checkpoints | None = None
+    files: RankFiles | None = None
+    dialects: Dialects = ()
 
     def __post_init__(self) -> None:
         demand_fitting(self.nodes, self.runs)

@@ -1,7 +1,7 @@
-"""Conversation `node`: an operator takes nodes out of use, and back.
+"""Conversation `node`: an operator takes nodes out of use, and back; a user ends jobs on nodes.
 
 yodctl asks bebopd, which answers when the change is on its disk. bebopd tells a PCT to
-restart when its turn has come.
+restart when its turn has come. pingd asks bebopd to end jobs, which tells their PCTs.
 """
 
 from enum import Enum
@@ -10,7 +10,9 @@ from typing import Annotated
 from msgspec import Meta
 
 from native.wire.base import (
+    JOB_ID_MAX,
     JobId,
+    JobMessage,
     Message,
     Name,
     NodeNumber,
@@ -26,6 +28,7 @@ from native.wire.status import Portion
 ORDERED_MAX = 1 << 13  # nodes of one order: the longest answer fits a message
 JOBS_MAX = 128  # that an answer names
 EVENTS_MAX = 64  # of one answer
+USERS_MAX = 63  # of one reservation, beside the first
 HISTORY_MAX = 10_000  # events of all answers to one question
 
 Some = Annotated[tuple[NodeNumber, ...], Meta(max_length=ORDERED_MAX)]
@@ -61,14 +64,21 @@ class Restart(Order, frozen=True, tag="node.restart"):
 
 
 class Reserve(Order, frozen=True, tag="node.reserve"):
-    """Give these nodes to this user's jobs only; those of others that are there go on.
+    """Give these nodes to jobs of some users only; those of others that are there go on.
 
     Attributes:
+        uid: the user, or the first of several.
         reason: for people; empty: none is given.
+        start: unix time; 0: at once.
+        duration_s: 0: until they are given back.
+        others: the other users.
     """
 
     uid: Uid
     reason: Name = ""
+    start: Seconds = 0.0
+    duration_s: Seconds = 0.0
+    others: Annotated[tuple[Uid, ...], Meta(max_length=USERS_MAX)] = ()
 
 
 class Unreserve(Order, frozen=True, tag="node.unreserve"):
@@ -118,6 +128,61 @@ class RestartNow(Message, frozen=True, tag="node.restart_now"):
     """
 
     is_forced: bool
+
+
+# -- jobs are ended, whatever their yods do --------------------------------------
+
+
+class Ending(Enum):
+    """How jobs are ended. Other programs read the words."""
+
+    INTERRUPT = "interrupt"  # SIGTERM
+    NICEKILL = "nicekill"  # SIGTERM; SIGKILL later
+    RESET = "reset"  # SIGKILL; their slots are freed, too
+
+
+class EndJobs(Message, frozen=True, tag="node.end_jobs"):
+    """pingd asks bebopd to end jobs. They meet every condition that is given.
+
+    Attributes:
+        nodes: what is on these; empty: on all.
+        job_id: this job; 0: any.
+        uid: those of this user; -1: of any.
+        batch_job: those of this job of the batch system; empty: any.
+    """
+
+    how: Ending
+    nodes: Some = ()
+    job_id: Annotated[int, Meta(ge=0, le=JOB_ID_MAX)] = 0
+    uid: Annotated[int, Meta(ge=-1, le=(1 << 32) - 2)] = -1
+    batch_job: Name = ""
+
+
+class JobsEnding(Message, frozen=True, tag="node.jobs_ending"):
+    """bebopd: these are being ended.
+
+    Attributes:
+        jobs: lowest ids first, as many as fit.
+        job_count: how many they are.
+        node_count: of nodes whose PCTs were told.
+        other_count: of jobs that meet the conditions and belong to others.
+    """
+
+    jobs: Annotated[tuple[OwnedJob, ...], Meta(max_length=JOBS_MAX)]
+    job_count: Annotated[int, Meta(ge=0, lt=1 << 32)]
+    node_count: Annotated[int, Meta(ge=0, lt=1 << 32)]
+    other_count: Annotated[int, Meta(ge=0, lt=1 << 32)]
+
+
+class SignalJob(JobMessage, frozen=True, tag="node.signal_job"):
+    """bebopd tells a PCT to send the ranks of one job there a signal that ends them.
+
+    Attributes:
+        by: who has asked for it.
+    """
+
+    number: SignalNumber
+    by: Name
 
 
 # -- what has happened to nodes ------------------------------------------------

@@ -157,13 +157,23 @@ class Portion(Enum):
 
 
 class NodeJob(Part, frozen=True):
-    """One job on a node, as bebopd knows it."""
+    """One job on a node, as bebopd knows it.
+
+    Attributes:
+        batch_job: the id of the batch system's job that its yod runs in; empty: none.
+    """
 
     job_id: JobId
     owner: Name
     ranks: tuple[Rank, ...]
     elapsed_s: Seconds
     is_pending: bool
+    batch_job: Name = ""
+
+
+def is_batch_job(batch_job: str, wanted: str) -> bool:
+    """Is this the batch job that is meant by an id, or by the number that ids of PBS begin with?"""
+    return wanted != "" and wanted in (batch_job, batch_job.partition(".")[0])
 
 
 class NodeDrain(Part, frozen=True):
@@ -183,16 +193,19 @@ class NodeReservation(Part, frozen=True):
     """For whom a node is reserved.
 
     Attributes:
-        owner: the user, of whom alone it is given to jobs.
+        owner: the users, of whom alone it is given to jobs.
         reason: empty: none was given.
         by: who has reserved it.
         since: unix time.
+        start, end: unix time; 0: it is since then, and until it is given back.
     """
 
     owner: Name
     reason: Name
     by: Name
     since: Seconds
+    start: Seconds = 0.0
+    end: Seconds = 0.0
 
 
 class NodeRow(Part, frozen=True):
@@ -204,6 +217,7 @@ class NodeRow(Part, frozen=True):
         why: it is down, or in trouble; empty: it is not, or has not announced itself.
         reservation: None: it is given to jobs of all users.
         portion: which jobs it is for.
+        nid, pid: where its PCT listens; 0, 0: nowhere that others could connect to.
     """
 
     node: NodeNumber
@@ -218,6 +232,8 @@ class NodeRow(Part, frozen=True):
     why: Text = ""
     reservation: NodeReservation | None = None
     portion: Portion = Portion.ANY
+    nid: U32 = 0
+    pid: U32 = 0
 
     @property
     def has_orders(self) -> bool:
@@ -235,10 +251,12 @@ class Table(Message, frozen=True, tag="status.table"):
 
     Attributes:
         is_last: nothing follows.
+        at: bebopd's unix time.
     """
 
     rows: tuple[NodeRow, ...]
     is_last: bool
+    at: Seconds = 0.0
 
 
 class Watch(Message, frozen=True, tag="status.watch"):

@@ -9,6 +9,7 @@ from native.errors import PartitionError
 from native.limits import Limits
 from native.text import shown
 from native.wire import batch
+from native.wire.base import Array
 from partition.batch import ask
 from partition.find import discover
 
@@ -78,6 +79,17 @@ class Asked:
                 ended = ask.is_unknown(error)
                 self.failures.append(f"{job_id}: {'has ended' if ended else shown(str(error))}")
         return [job_id for job_id in job_ids if job_id not in known]
+
+    def cancel_elements(self, array_id: int, wanted: Array) -> None:
+        """End elements of an array, whether they have begun or not."""
+        from partition.batch import elements  # few are named so
+
+        try:
+            why = elements.cancel(array_id, wanted, self._where, self._limits)
+        except PartitionError as error:
+            why = shown(str(error))
+        if why:
+            self.failures.append(f"{array_id}_{wanted.text}: {why}")
 
     def wait(self, job_ids: Iterable[str]) -> list[batch.Row]:
         """Batch jobs when they have ended."""

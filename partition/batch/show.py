@@ -17,7 +17,13 @@ from partition.jobs.show import Cells, elapsed, ends_text, short
 
 _RAN = ("SUBMITTED", "TIME", "REASON")
 HISTORY = ("JOBID", "NAME", "USER", "STATE", "EXIT", "SLOTS", "NODES", *_RAN)
-_STATUSES = {State.CANCELLED: 143, State.TIMEOUT: 124, State.NODE_FAIL: 125, State.DEADLINE: 124}
+_STATUSES = {
+    State.CANCELLED: 143,
+    State.PREEMPTED: 143,
+    State.TIMEOUT: 124,
+    State.NODE_FAIL: 125,
+    State.DEADLINE: 124,
+}
 _NEVER_RAN = 125
 
 

@@ -42,7 +42,7 @@ from yod.plan.prepared import Reach
 # The loss of a PCT or of a node ends the steps there, and no others.
 _OPTIONS = Options(
     is_quiet=True,
-    has_input=False,
+    input_ranks=(),
     keeps_going=True,
     outlives_nodes=True,
     mpi="none",

@@ -59,6 +59,7 @@ def alloc(
     queue: str | None,
     account: str | None,
     licences: str | None,
+    constraint: str | None,
     warning: str | None,
     wait_s: float | None,
     partition: str,
@@ -98,7 +99,7 @@ def alloc(
         early(warning, time_s),
         is_exclusive,
         batch.id_of(os.environ),
-        terms(queue, account, licences),
+        terms(queue, account, licences, constraint=constraint),
     )
     try:
         status = hold(wanted, os.environ, partition=partition, is_quiet=is_quiet, debug=debug)

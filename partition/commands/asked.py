@@ -20,14 +20,14 @@ from native.wire.batch import Cancel, LimitTime, Prioritise, Row, SignalScript
 from partition.batch import show as batch_show
 from partition.batch.attaching import attach as attach_to
 from partition.batch.attaching import ended_with
-from partition.batch.elements import numbered
+from partition.batch.elements import numbered, split
 from partition.batch.ids import Asked
 from partition.commands.words import FAILED, JSON, PARTITION, print_json, print_lines, takes_ids
 from partition.jobs import show
 from partition.jobs.ask import Answer, Silent, ask, ask_all
 from partition.submit.directives import changed_time
-from partition.submit.signals import number_of
 from partition.submit.terms import points, priority_of
+from yod.plan.signals import number_of
 
 UNKNOWN_STATUS = 125  # of `wait`: the job's status cannot be had
 
@@ -173,11 +173,17 @@ def send_signal(signal_name: str, job_ids: tuple[str, ...], partition: str) -> N
 
 @click.command()
 @PARTITION
-@takes_ids
+@click.argument("job_ids", nargs=-1, required=True, metavar="ID...")
 def cancel(job_ids: tuple[str, ...], partition: str) -> None:
-    """End jobs as an interrupt of yod does: SIGTERM to all ranks; again: SIGKILL."""
+    """End jobs as an interrupt of yod does: SIGTERM to all ranks; again: SIGKILL.
+
+    17_3 and 17_3-9 are elements of array 17, whether they have begun or not.
+    """
+    plain, some = split(job_ids)
     asked = Asked(job_ids, partition, limits.load(os.environ))
-    others = asked.order(job_ids, Cancel)
+    for array_id, wanted in some:
+        asked.cancel_elements(array_id, wanted)
+    others = asked.order(plain, Cancel)
     demand_done(_ask(others, job.Cancel()), asked)
 
 

@@ -1,4 +1,4 @@
-"""Commands that our own daemons and commands start: the processes that hold slots for a job."""
+"""Commands that our own daemons and commands start: what holds slots for a job, and the saver."""
 
 from __future__ import annotations
 
@@ -25,3 +25,12 @@ def broker(begun: tuple[str, ...]) -> None:
     from partition.batch.broker import run
 
     sys.exit(run(begun))
+
+
+@click.command(hidden=True)
+@click.argument("words", nargs=-1)
+def saver(words: tuple[str, ...]) -> None:
+    """Save the ranks of a node, or make a checkpoint whole, as the pct says."""
+    from partition.checkpoint.saver import run
+
+    sys.exit(run(words))

@@ -50,6 +50,7 @@ def in_queue(command: Callable[..., None]) -> Callable[..., None]:
             (("-queue", "-p", "queue"), "YODJOB_QUEUE", "NAME", "Of the partition; see bebopd."),
             (("-account", "-A", "account"), "YODJOB_ACCOUNT", "NAME", "That is charged for it."),
             (("-licenses", "-L", "licences"), None, "NAME:N", "Needed while it has slots."),
+            (("--constraint", "-C", "constraint"), None, "EXPR", "Features of its nodes: a&b."),
         )
     ):
         command = click.option(*names, envvar=variable, metavar=metavar, help=text)(command)

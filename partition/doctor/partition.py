@@ -38,17 +38,32 @@ def findings(
             yield ok("partition", "none is up here: yod runs jobs on this host by itself")
             return
         yield from _key_file(where.key_file)
-        began = time.monotonic()
-        rows = reached.rows(where, limits)
+        began, asked = time.monotonic(), time.time()
+        rows, bebopd_s = reached.rows_and_clock(where, limits)
     except (PartitionError, UsageError) as error:
         yield problem("partition", str(error), "`yodctl status`, or the log of its bebopd")
         return
     took_ms = (time.monotonic() - began) * 1e3
     up = sum(row.state is not NodeState.DOWN for row in rows)
     yield ok("partition", f"{where.name}: {up} of {plural(len(rows), 'node')} up, {took_ms:.0f} ms")
+    yield clock(bebopd_s, asked, time.time())
     yield from _nodes(rows, limits)
     if is_deep:
         yield from nodes.findings(rows, address, environment, limits)
+
+
+def clock(bebopd_s: float, asked: float, answered: float) -> Finding:
+    """How far this host's clock is from bebopd's.
+
+    Args:
+        bebopd_s: unix time there, between two times of this host's clock.
+    """
+    late_s = max(0.0, asked - bebopd_s) + min(0.0, answered - bebopd_s)
+    if abs(late_s) <= nodes.CLOCKS_S:
+        return ok("clock", f"within {nodes.CLOCKS_S:g} s of bebopd's")
+    how = "ahead of" if late_s > 0 else "behind"
+    text = f"this host's is {abs(late_s):.0f} s {how} bebopd's"
+    return problem("clock", text, "have both hosts follow a time server: grants lapse by the clock")
 
 
 def _key_file(path: str) -> Iterator[Finding]:

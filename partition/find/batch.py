@@ -8,7 +8,7 @@ Slurm       SLURM_JOB_ID, SLURM_JOB_NUM_NODES, SLURM_JOB_NODELIST, SLURM_TASKS_P
 PBS         PBS_JOBID; hosts: the lines of PBS_NODEFILE. Of a task: PBS_TASKNUM above 1
 OAR         OAR_JOB_ID; hosts: the lines of OAR_NODEFILE or OAR_NODE_FILE
 LSF         LSB_JOBID, LSB_JOBINDEX; hosts: the lines of LSB_DJOB_HOSTFILE, or
-            LSB_MCPU_HOSTS. Of a task: LSF_PM_TASKID
+            LSB_MCPU_HOSTS, or LSB_HOSTS (a name for each slot). Of a task: LSF_PM_TASKID
 host file   YOD_HOST_FILE: what a job of any other system has; hosts: its lines
 ==========  ===========================================================================
 
@@ -173,6 +173,8 @@ def _lsf(environment: Mapping[str, str]) -> BatchJob | None:
     job_id = environment[_LSF_ID] + (f"[{index}]" if index != "0" else "")
     if "LSB_DJOB_HOSTFILE" in environment or not _ID.fullmatch(job_id):
         return _of_file(LSF, job_id, environment, "LSB_DJOB_HOSTFILE")
+    if "LSB_MCPU_HOSTS" not in environment and (each := environment.get("LSB_HOSTS", "").split()):
+        return of_hosts(LSF, job_id, each, "LSB_HOSTS")
     words = environment.get("LSB_MCPU_HOSTS", "").split()
     names, numbers = words[::2], words[1::2]
     if not words or len(names) != len(numbers) or not all(map(_is_count, numbers)):

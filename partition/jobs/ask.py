@@ -34,6 +34,7 @@ class Answer:
 
     Attributes:
         reply: None: see ``silent``.
+        before: what came before the reply, if it came in parts.
         unix_pid: of the process that listens; 0: not known.
     """
 
@@ -44,6 +45,7 @@ class Answer:
         self.reply = reply
         self.silent = silent
         self.unix_pid = unix_pid
+        self.before: list[job.Stacks] = []
 
     @property
     def trouble(self) -> str:
@@ -113,6 +115,7 @@ class _Talk:
         self._reply: job.Reply | None = None
         self._silent: Silent | None = None
         self._unix_pid = 0
+        self._before: list[job.Stacks] = []
         self.end: _socket.socket | None = None
         try:
             self.end = directory.connect(job_id) if directory is not None else None
@@ -138,7 +141,9 @@ class _Talk:
         """What has come of it; late if nothing has."""
         if not self.is_over:
             self._finish(silent=Silent.STOPPED if self.is_stopped else Silent.LATE)
-        return Answer(self._id, self._reply, self._silent, self._unix_pid)
+        answer = Answer(self._id, self._reply, self._silent, self._unix_pid)
+        answer.before = self._before
+        return answer
 
     def read(self) -> None:
         """Take one packet."""
@@ -163,6 +168,8 @@ class _Talk:
                     self.end.send(job.encode(self._request), _socket.MSG_NOSIGNAL)
             case job.Ended() if not isinstance(self._request, job.Wait):
                 self._finish(silent=Silent.ENDED)
+            case job.Stacks(left=left) if left:
+                self._before.append(reply)
             case _:
                 self._finish(reply=reply)
 

@@ -22,6 +22,7 @@ from partition.server import errands
 from partition.server.errands import Answer, Line
 from yod import cli, frontend
 from yod.host import shared
+from yod.plan.checkpoint_options import RESTART
 from yod.plan.invocation import Invocation
 from yod.program import image
 
@@ -90,7 +91,7 @@ class _Helper:
             invocation = self._take(given, strings_fd, directory_fd)
             environment = dict(invocation.environment)
             chosen, words = cli.parse(list(invocation.words[1:]), environment)
-            if not words or any(name in chosen for name in _NO_LAUNCH):
+            if not (words or RESTART in chosen) or any(name in chosen for name in _NO_LAUNCH):
                 return errands.Nothing()
             invocation = replace(invocation, environment=environment)
             return errands.Launch(frontend.prepare(chosen, words, invocation))

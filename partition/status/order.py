@@ -1,8 +1,9 @@
-"""An operator's order for nodes: read from the words of a command, and told of afterwards. Pure."""
+"""An order for nodes, a request to end jobs: read from words, and told of afterwards. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 
 from native import nodelist
 from native.errors import UsageError
@@ -14,7 +15,11 @@ from native.wire.nodes import (
     Changed,
     Dedicate,
     Drain,
+    Ending,
+    EndJobs,
+    JobsEnding,
     Order,
+    OwnedJob,
     Reserve,
     Restart,
     Resume,
@@ -61,7 +66,7 @@ def readable(text: str) -> str:
 def told(order: Order, changed: Changed) -> list[str]:
     """What has become of an order, for its operator."""
     idle = [number for number in changed.nodes if number not in set(changed.busy)]
-    jobs = _jobs(changed)
+    jobs = _jobs(changed.jobs, changed.job_count)
     match order:
         case Drain():
             of_idle, of_busy = "drained", f"draining: {jobs} still there"
@@ -73,8 +78,9 @@ def told(order: Order, changed: Changed) -> list[str]:
             of_busy = f"to restart now, which ends {jobs}"
             if not is_forced:
                 of_busy = f"to restart when free of jobs; {jobs} still there"
-        case Reserve():
-            of_idle, of_busy = "reserved", f"reserved: {jobs} still there"
+        case Reserve(start=start):
+            later = f" from {datetime.fromtimestamp(start):%Y-%m-%d %H:%M:%S} on" if start else ""
+            of_idle, of_busy = f"reserved{later}", f"reserved{later}: {jobs} still there"
         case Dedicate(_, portion):
             of_idle = f"for {portion.value} jobs"
             of_busy = f"{of_idle}: {jobs} still there"
@@ -92,8 +98,27 @@ def told(order: Order, changed: Changed) -> list[str]:
     return [line for line in lines if line]
 
 
-def _jobs(changed: Changed) -> str:
-    said = [f"{job.job_id} ({shown(job.owner)})" for job in changed.jobs]
-    more = changed.job_count - len(said)
-    word = "job" if changed.job_count == 1 else "jobs"
+_SENT = {
+    Ending.INTERRUPT: "SIGTERM to",
+    Ending.NICEKILL: "SIGTERM, and SIGKILL later, to",
+    Ending.RESET: "SIGKILL to",
+}
+
+
+def ending(asked: EndJobs, ending: JobsEnding) -> list[str]:
+    """What has become of a request to end jobs."""
+    if not ending.job_count:
+        lines = ["no job there that you may end"]
+    else:
+        nodes = "1 node" if ending.node_count == 1 else f"{ending.node_count} nodes"
+        lines = [f"{_SENT[asked.how]} {_jobs(ending.jobs, ending.job_count)} on {nodes}"]
+    if others := ending.other_count:
+        lines.append("1 job is another user's" if others == 1 else f"{others} jobs are others'")
+    return lines
+
+
+def _jobs(jobs: Sequence[OwnedJob], count: int) -> str:
+    said = [f"{job.job_id} ({shown(job.owner)})" for job in jobs]
+    more = count - len(said)
+    word = "job" if count == 1 else "jobs"
     return f"{word} {', '.join(said)}" + (f" and {more} more" if more else "")

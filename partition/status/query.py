@@ -10,7 +10,15 @@ from native.loop.reactor import Reactor
 from native.port.port import Loss, PeerLost, Port, Received
 from native.wire.alloc import Refused
 from native.wire.base import Message
-from native.wire.nodes import AskNodeEvents, Changed, NodeEvent, NodeEvents, Order
+from native.wire.nodes import (
+    AskNodeEvents,
+    Changed,
+    EndJobs,
+    JobsEnding,
+    NodeEvent,
+    NodeEvents,
+    Order,
+)
 from native.wire.status import NodeRow, Query, Table
 
 
@@ -38,8 +46,10 @@ class LostError(PartitionError):
         self.is_unreachable = is_unreachable
 
 
-def ask(port: Port, bebopd: PortalId, reactor: Reactor, name: str, wait_s: float) -> list[NodeRow]:
-    """All rows of the table, nodes ascending.
+def ask(
+    port: Port, bebopd: PortalId, reactor: Reactor, name: str, wait_s: float
+) -> tuple[list[NodeRow], float]:
+    """All rows of the table, nodes ascending; bebopd's unix time.
 
     Args:
         name: the user's name of the partition, for the errors.
@@ -49,16 +59,18 @@ def ask(port: Port, bebopd: PortalId, reactor: Reactor, name: str, wait_s: float
         PartitionError: no bebopd there, or no answer in time.
     """
     rows: list[NodeRow] = []
+    clocks: list[float] = []
 
     def take(message: Message) -> bool:
         match message:
-            case Table(piece, is_last):
+            case Table(piece, is_last, at):
                 rows.extend(piece)
+                clocks.append(at)
                 return is_last
         return False
 
     talk(port, bebopd, reactor, name, wait_s, Query(), take)
-    return rows
+    return rows, clocks[0]
 
 
 def give(
@@ -86,6 +98,33 @@ def give(
             raise OrderRefused(refused)
         case changed:
             return changed
+
+
+def end_jobs(
+    port: Port, bebopd: PortalId, reactor: Reactor, name: str, wait_s: float, asked: EndJobs
+) -> JobsEnding:
+    """Have jobs ended.
+
+    Args:
+        name, wait_s: as for :func:`ask`.
+
+    Raises:
+        OrderRefused: bebopd refuses.
+        PartitionError: no bebopd there, or no answer in time: jobs may end or may not.
+    """
+    answers: list[JobsEnding | Refused] = []
+
+    def take(message: Message) -> bool:
+        if isinstance(message, JobsEnding | Refused):
+            answers.append(message)
+        return bool(answers)
+
+    talk(port, bebopd, reactor, name, wait_s, asked, take)
+    match answers[0]:
+        case Refused() as refused:
+            raise OrderRefused(refused)
+        case ending:
+            return ending
 
 
 def events(

@@ -10,7 +10,7 @@ from native.ids import PortalId
 from native.limits import Limits
 from native.loop.reactor import Reactor
 from native.port.port import Port
-from native.wire.nodes import AskNodeEvents, Changed, NodeEvent, Order
+from native.wire.nodes import AskNodeEvents, Changed, EndJobs, JobsEnding, NodeEvent, Order
 from native.wire.status import NodeRow
 from partition.find import remote
 from partition.find.discover import Where
@@ -22,6 +22,15 @@ def rows(where: Where, limits: Limits) -> list[NodeRow]:
 
     Raises:
         PartitionError: the partition is the embedded one, or does not answer.
+    """
+    return rows_and_clock(where, limits)[0]
+
+
+def rows_and_clock(where: Where, limits: Limits) -> tuple[list[NodeRow], float]:
+    """All rows of bebopd's table, and its unix time.
+
+    Raises:
+        PartitionError: as :func:`rows`.
     """
     with reached(where, limits) as (port, bebopd, reactor):
         return query.ask(port, bebopd, reactor, where.name, limits.allocate_s)
@@ -36,6 +45,17 @@ def give(where: Where, limits: Limits, order: Order) -> Changed:
     """
     with reached(where, limits) as (port, bebopd, reactor):
         return query.give(port, bebopd, reactor, where.name, limits.allocate_s, order)
+
+
+def end_jobs(where: Where, limits: Limits, asked: EndJobs) -> JobsEnding:
+    """Have jobs ended.
+
+    Raises:
+        OrderRefused: bebopd refuses.
+        PartitionError: as :func:`rows`.
+    """
+    with reached(where, limits) as (port, bebopd, reactor):
+        return query.end_jobs(port, bebopd, reactor, where.name, limits.allocate_s, asked)
 
 
 def events(where: Where, limits: Limits, asked: AskNodeEvents) -> list[NodeEvent]:

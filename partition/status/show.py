@@ -13,7 +13,7 @@ from msgspec.structs import asdict, replace
 
 from native.duration import clock
 from native.nodelist import format_nodes
-from native.wire.status import NodeJob, NodeRow, NodeState
+from native.wire.status import NodeJob, NodeRow, NodeState, is_batch_job
 from partition.status import why
 
 HEADER = ("Node", "Name", "State", "Job", "Ranks", "Owner", "Elapsed")
@@ -49,6 +49,7 @@ def select(
     nodes: Collection[int] | None = None,
     job_id: int | None = None,
     owner: str | None = None,
+    batch_job: str | None = None,
 ) -> list[NodeRow]:
     """The rows and jobs that meet every condition given.
 
@@ -56,16 +57,19 @@ def select(
         nodes: numbers.
         job_id: only this job, and nodes that have it.
         owner: only jobs of this user, and nodes that have one.
+        batch_job: only jobs of this job of a batch system, and nodes that have one.
     """
     chosen = []
     for row in rows:
         if nodes is not None and row.node not in nodes:
             continue
-        if job_id is not None or owner is not None:
+        if job_id is not None or owner is not None or batch_job is not None:
             jobs = tuple(
                 job
                 for job in row.jobs
-                if job_id in (None, job.job_id) and owner in (None, job.owner)
+                if job_id in (None, job.job_id)
+                and owner in (None, job.owner)
+                and (batch_job is None or is_batch_job(job.batch_job, batch_job))
             )
             if not jobs:
                 continue
@@ -132,16 +136,17 @@ def parse_lines(rows: Sequence[NodeRow]) -> list[str]:
     lines = [PARSE_HEADER]
     for row in rows:
         reserved = "false" if row.reservation is None else "true"
-        start = f"{row.node}:{printable(row.name)}:{row.state.value}:{reserved}:{UNKNOWN}"
+        start = f"{row.node}:{printable(row.name)}:{row.state.value}:{reserved}"
         for job in row.jobs:
             hours, minutes, seconds = clock(job.elapsed_s)
             said = ranks(job) or UNKNOWN
             owner = printable(job.owner) or UNKNOWN
+            session = printable(job.batch_job) or UNKNOWN
             lines.append(
-                f"{start}:{job.job_id}:{UNKNOWN}:{said}:{owner}:{hours}:{minutes}:{seconds}"
+                f"{start}:{session}:{job.job_id}:{UNKNOWN}:{said}:{owner}:{hours}:{minutes}:{seconds}"
             )
         if not row.jobs:
-            lines.append(start + f":{UNKNOWN}" * 7)
+            lines.append(start + f":{UNKNOWN}" * 8)
     return lines
 
 
@@ -162,6 +167,7 @@ def _record(row: NodeRow, reason: str) -> dict[str, Any]:
             "owner": job.owner,
             "elapsed_s": job.elapsed_s,
             "is_pending": job.is_pending,
+            "batch_job": job.batch_job or None,
         }
         for job in row.jobs
     ]

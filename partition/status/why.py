@@ -68,7 +68,12 @@ def _reasons(row: NodeRow, now: float, stale_s: float) -> Iterator[str]:
     if (kept := row.reservation) is not None:
         text = f": {shown(kept.reason)}" if kept.reason else ""
         who = f"{shown(kept.owner)} by {shown(kept.by)}"
-        yield f"reserved for {who} since {_time(kept.since)}{text}"
+        times = f"since {_time(kept.start or kept.since)}"
+        if kept.start > now:
+            times = f"from {_time(kept.start)}"
+        if kept.end:
+            times += f" to {_time(kept.end)}"
+        yield f"reserved for {who} {times}{text}"
     if row.portion is not Portion.ANY:
         yield f"for {row.portion.value} jobs only"
     if row.is_restarting:

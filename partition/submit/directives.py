@@ -30,6 +30,7 @@ from yod.plan.shape import ANY, is_about, with_option
 _SIZE, _TIME, _OUTPUT, _NAME, _DIRECTORY = "-sz", "-time", "-o", "-name", "-directory"
 _AFTER, _BEGIN, _DEADLINE, _ARRAY = "--after", "-begin", "-deadline", "-array"
 _QUEUE, _ACCOUNT, _LICENCES, _NICE = "-queue", "-account", "-licenses", "-nice"
+_CONSTRAINT = "--constraint"
 _EXCLUSIVE, _HOLD = "--exclusive", "-hold"  # have no value
 
 SLURM: tuple[tuple[tuple[str, ...], str], ...] = (
@@ -55,6 +56,7 @@ SLURM: tuple[tuple[tuple[str, ...], str], ...] = (
     (("p", "partition"), _QUEUE),
     (("A", "account"), _ACCOUNT),
     (("L", "licenses"), _LICENCES),
+    (("C", "constraint"), _CONSTRAINT),
     (("nice",), _NICE),
 )
 _SLURM_COSMETIC = frozenset(("comment", "mail-type", "mail-user", "q", "qos"))
@@ -149,6 +151,8 @@ def _check(words: list[str]) -> None:
                 terms(licences=value)
             case "-nice":
                 points(value)
+            case "--constraint":
+                terms(constraint=value)
             case _ if is_about(name):
                 with_option(ANY, name, value)
 

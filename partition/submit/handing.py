@@ -48,7 +48,7 @@ _OF_THE_SHAPE = (
     "threads",
 )
 
-_TERMS = ("queue", "account", "licences", "nice")
+_TERMS = ("queue", "account", "licences", "nice", "requeue_on", "constraint")
 
 # What a #YOD line may say; the names are those of the command's parameters.
 _OPTIONS = {
@@ -82,6 +82,8 @@ _OPTIONS = {
     "account": Option(("-account", "-A"), True),
     "licences": Option(("-licenses", "-L"), True),
     "nice": Option(("-nice", "--nice"), True),
+    "requeue_on": Option(("--requeue-on",), True),
+    "constraint": Option(("--constraint", "-C"), True),
 }
 
 

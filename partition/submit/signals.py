@@ -3,30 +3,13 @@
 from __future__ import annotations
 
 import re
-import signal
 
 from native.errors import UsageError
 from native.text import shown
 from native.wire.batch import EarlySignal
+from yod.plan.signals import number_of
 
-SIGNAL_MAX = 64
 _EARLY = re.compile(r"(B:)?([^@]+)@(\d+)", re.ASCII)
-
-
-def number_of(text: str) -> int:
-    """A number, or a name with or without SIG.
-
-    Raises:
-        UsageError: no such signal.
-    """
-    name = text.upper().removeprefix("SIG")
-    if name.isascii() and name.isdecimal():
-        number = int(name)
-    else:
-        number = getattr(signal.Signals.__members__.get(f"SIG{name}"), "value", 0)
-    if not 1 <= number <= SIGNAL_MAX:
-        raise UsageError(f"no signal {shown(text)}: a name as USR1, or 1 to {SIGNAL_MAX}")
-    return int(number)
 
 
 def early(text: str | None, time_s: float | None) -> EarlySignal | None:

@@ -33,9 +33,11 @@ _OF_SRUN = frozenset(
         "-queue",
         "-account",
         "-licenses",
+        "--constraint",
     )
 )
 _OF_SALLOC = (_OF_SRUN | {"-time"}) - {"--after"}
+_OF_SRUN_HERE = _OF_SRUN | {"-time", "-directory"}
 _SRUN_FLAGS = {
     "l": "--label",
     "label": "--label",
@@ -99,7 +101,9 @@ def _srun(words: list[str]) -> Command:
     flags, _, rest, read = _options(words, _SRUN_FLAGS)
     if not rest:
         raise UsageError("no program")
-    return Command(("yod", *flags, *_only(read, _OF_SRUN), *rest), tuple(read.warnings))
+    words = _only(read, _OF_SRUN_HERE)
+    words = ["--chdir" if word == "-directory" else word for word in words]
+    return Command(("yod", *flags, *words, *rest), tuple(read.warnings))
 
 
 def _salloc(words: list[str]) -> Command:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from native.errors import UsageError
 from native.text import shown
 from native.wire.base import (
+    CONSTRAINT_MAX,
     LICENCE_MAX,
     LICENCES_MAX,
     NAME_MAX,
@@ -15,12 +16,16 @@ from native.wire.base import (
 )
 from native.wire.batch import BY_FACTORS
 
+STATUS_MAX = 255
+
 
 def terms(
     queue: str | None = None,
     account: str | None = None,
     licences: str | None = None,
     nice: str | None = None,
+    requeue_on: str | None = None,
+    constraint: str | None = None,
 ) -> Terms:
     """What a user wants; None: it was not said.
 
@@ -31,7 +36,13 @@ def terms(
         if name is not None and not (name and name.isprintable() and len(name) <= NAME_MAX):
             raise UsageError(f"{option} {shown(name)}: no name")
     counted = () if licences is None else _licences(licences)
-    return Terms(queue or "", account or "", counted, 0 if nice is None else points(nice))
+    given_up = 0 if nice is None else points(nice)
+    again = 0 if requeue_on is None else _status(requeue_on)
+    if constraint is not None and not (constraint and constraint.isprintable()):
+        raise UsageError(f"--constraint {shown(constraint)}: an expression of features")
+    if constraint is not None and len(constraint) > CONSTRAINT_MAX:
+        raise UsageError(f"--constraint: at most {CONSTRAINT_MAX} characters")
+    return Terms(queue or "", account or "", counted, given_up, again, constraint or "")
 
 
 def points(text: str) -> int:
@@ -42,6 +53,12 @@ def points(text: str) -> int:
     """
     if not (text.isascii() and text.isdecimal() and int(text) <= NICE_MAX):
         raise UsageError(f"-nice {shown(text)}: must be from 0 to {NICE_MAX}")
+    return int(text)
+
+
+def _status(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and 1 <= int(text[:4]) <= STATUS_MAX):
+        raise UsageError(f"--requeue-on {shown(text)}: an exit status from 1 to {STATUS_MAX}")
     return int(text)
 
 

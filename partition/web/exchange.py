@@ -35,7 +35,7 @@ class Request(NamedTuple):
     """What a client asks.
 
     Attributes:
-        token: of the address; empty: it has none.
+        token: of the address, or of the header of this name; empty: it has none.
         takes_gzip: the answer may be compressed.
     """
 
@@ -107,7 +107,7 @@ def _request(event: h11.Request) -> Request:
         method=event.method.decode("latin-1"),
         path=parts.path,
         host=headers.get(b"host", ""),
-        token=query.get("token", [""])[-1],
+        token=query.get("token", [""])[-1] or headers.get(b"token", ""),
         authorization=headers.get(b"authorization", ""),
         takes_gzip="gzip" in headers.get(b"accept-encoding", "").lower(),
     )

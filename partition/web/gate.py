@@ -15,11 +15,13 @@ class Gate:
 
     Args:
         token: the secret in the printed address.
+        command: that has printed the address.
         names: of this host. A page of another site reaches us under a name of its own, when
             that name leads to our address; so numbers and these names alone are ours.
     """
 
-    def __init__(self, token: str, names: Collection[str]) -> None:
+    def __init__(self, token: str, names: Collection[str], command: str = "pingd") -> None:
+        self._command = command
         self._token = token.encode()
         self._names = {name.lower() for name in names} | {"localhost"}
 
@@ -39,7 +41,7 @@ class Gate:
         if scheme.lower() == "bearer":
             token = bearer.strip()
         if not compare_digest(token.encode(errors="replace"), self._token):
-            return "open the address that pingd has printed, with its token"
+            return f"open the address that {self._command} has printed, with its token"
         return ""
 
 

@@ -19,9 +19,9 @@ class Page(NamedTuple):
     policy: str
 
 
-def load() -> Page:
-    """Read the files of the page, and put them together."""
-    here = files("partition.web")
+def load(package: str = "partition.web") -> Page:
+    """Read the files of a package's page, and put them together."""
+    here = files(package)
     html, css, script = (
         here.joinpath(f"page.{kind}").read_text(encoding="utf-8") for kind in ("html", "css", "js")
     )

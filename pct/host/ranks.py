@@ -27,7 +27,7 @@ from pct.host import leftovers
 from pct.host.keeper import Keeper
 from pct.host.spawn.orphans import tree_of
 from pct.host.spawn.spawner import Spawner
-from pct.host.streams import InputPipe, OutputPipe
+from pct.host.streams import InputPipe, Inputs, OutputPipe
 
 if TYPE_CHECKING:
     from pct.host.cgroups.job import JobGroup
@@ -74,7 +74,7 @@ class JobRanks:
         self._keepers: dict[int, Keeper] = {}  # by world
         self._living: set[int] = set()  # worlds whose keepers have not ended
         self._outputs: dict[tuple[int, int], OutputPipe] = {}  # by rank and stream, until its end
-        self._input: InputPipe | None = None
+        self._inputs = Inputs(self._input_taken, self._input_closed)
         self._paused: set[int] = set()  # streams
         self._map_fd = -1  # the file for the ranks' map
         self._untold: list[JobEvent] = []
@@ -202,9 +202,8 @@ class JobRanks:
             pipe.finish()
 
     def write_input(self, data: bytes) -> None:
-        """Give rank 0 its input; empty data closes it."""
-        if self._input is not None:
-            self._input.write(data)
+        """Give the ranks that read it their input; empty data closes it."""
+        self._inputs.write(data)
 
     def _take_streams(
         self, rank: int, stdin: int | None, stdout: int, stderr: int, client: int | None
@@ -215,7 +214,7 @@ class JobRanks:
                 pipe.pause(True)
             self._outputs[rank, stream] = pipe
         if stdin is not None:
-            self._input = InputPipe(self._reactor, stdin, self._input_taken)
+            self._inputs.add(rank, partial(InputPipe, self._reactor, stdin))
         if client is not None:
             self._on_client(client, rank)
 
@@ -228,6 +227,9 @@ class JobRanks:
 
     def _input_taken(self, count_bytes: int) -> None:
         self._handle(events.InputTaken(self._job_id, count_bytes))
+
+    def _input_closed(self) -> None:
+        self._handle(events.InputClosed(self._job_id))
 
     # -- what has happened ------------------------------------------------
 
@@ -265,8 +267,7 @@ class JobRanks:
         """Hang up on every keeper, which then ends its ranks; give everything back."""
         self._untold.clear()
         with ExitStack() as stack:  # the last first, and also what comes behind an exception
-            if self._input is not None:
-                stack.callback(self._input.close)
+            stack.callback(self._inputs.close)
             for output in self._outputs.values():
                 stack.callback(output.close)
             if self._map_fd >= 0:

@@ -11,6 +11,7 @@ import errno
 import os
 import sys
 from collections.abc import Callable
+from functools import partial
 
 from native.errors import PeerProtocolError
 from native.loop.reactor import Reactor
@@ -126,12 +127,19 @@ class OutputPipe:
 
 
 class InputPipe:
-    """The standard input of rank 0. What does not fit into the pipe waits here.
+    """The standard input of a process. What does not fit into the pipe waits here.
 
     yod sends no more than it has credit for, so this is bounded.
     """
 
-    def __init__(self, reactor: Reactor, fd: int, on_taken: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        reactor: Reactor,
+        fd: int,
+        on_taken: Callable[[int], None],
+        on_closed: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._on_closed = on_closed
         self._fd = fd
         self._on_taken = on_taken
         self._waiting = bytearray()
@@ -163,8 +171,9 @@ class InputPipe:
                 taken += count
         except BlockingIOError:
             pass
-        except BrokenPipeError:  # rank 0 has closed it. No credit is given, so yod stops
+        except BrokenPipeError:  # the process has closed it
             self.close()
+            self._on_closed()
             return
         if self._waiting:
             self._watch.set(None, self._writable)
@@ -174,6 +183,61 @@ class InputPipe:
                 self.close()
         if taken:
             self._on_taken(taken)
+
+
+class Inputs:
+    """The standard input of the ranks of one node: all get the same, and the slowest counts.
+
+    Args:
+        on_taken: is told how many bytes more all of them have taken.
+        on_closed: the last of them has closed its pipe.
+    """
+
+    def __init__(self, on_taken: Callable[[int], None], on_closed: Callable[[], None]) -> None:
+        self._on_taken = on_taken
+        self._on_closed = on_closed
+        self._pipes: dict[int, InputPipe] = {}
+        self._taken: dict[int, int] = {}  # bytes by rank
+        self._told = 0
+
+    def add(
+        self, rank: int, make: Callable[[Callable[[int], None], Callable[[], None]], InputPipe]
+    ) -> None:
+        """A rank has been started.
+
+        Args:
+            make: its pipe, which tells what it has taken, and that it is closed.
+        """
+        self._taken[rank] = 0
+        self._pipes[rank] = make(partial(self._took, rank), partial(self._closed, rank))
+
+    def write(self, data: bytes) -> None:
+        """Write data to each; empty data closes them when all data has been written."""
+        for pipe in list(self._pipes.values()):
+            pipe.write(data)
+
+    def close(self) -> None:
+        """Close them now."""
+        for pipe in self._pipes.values():
+            pipe.close()
+        self._pipes.clear()
+
+    def _took(self, rank: int, count_bytes: int) -> None:
+        self._taken[rank] += count_bytes
+        self._tell()
+
+    def _closed(self, rank: int) -> None:
+        del self._pipes[rank], self._taken[rank]
+        if self._pipes:
+            self._tell()
+        else:
+            self._on_closed()
+
+    def _tell(self) -> None:
+        fresh = min(self._taken.values()) - self._told
+        if fresh > 0:
+            self._told += fresh
+            self._on_taken(fresh)
 
 
 class ClientSocket:

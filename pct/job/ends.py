@@ -21,6 +21,7 @@ class Ends:
 
     Attributes:
         ranks: those of this node that have ended.
+        well: those of them that ended with 0.
     """
 
     def __init__(
@@ -33,6 +34,7 @@ class Ends:
         wiring: Wiring,
     ) -> None:
         self.ranks: set[int] = set()
+        self.well: set[int] = set()
         self._node = message.nodes[message.place].node
         self._group = group
         self._progress = progress
@@ -56,6 +58,8 @@ class Ends:
     def rank_ended(self, report: keeper.RankEnded, world: int, now: float) -> list[Action]:
         """A rank of this node has ended."""
         self.ranks.add(report.rank)
+        if report.wait_status == 0:
+            self.well.add(report.rank)
         actions: list[Action] = []
         if world:
             actions += self._wiring.rank_runs(world, report.rank, "it ended before its entry")

@@ -16,6 +16,8 @@ parts of the lines above its own:
     Starting            ranks: started, held at entry, let go
     Loading             objects
     Forming             votes
+    Saving              checkpoints
+    Looking             where the ranks are, for a user who asks
     Killing             processes that do not end
     Release             the end, until nothing is left
     Losses              a lost parent, lost children, adoption, reset
@@ -51,7 +53,9 @@ from pct.job.no_hooks import NoHooks
 from pct.job.output import Output
 from pct.job.progress import JobState, Progress
 from pct.job.release import Release
+from pct.job.rules.looking import Looking
 from pct.job.rules.objects import ObjectTable
+from pct.job.saving import Saving
 from pct.job.starting import Starting
 from pct.job.table import ADVANCES, EVENTS, FROM_ANYBODY, OWNER, method_for
 from pct.job.wiring import Wiring
@@ -110,10 +114,14 @@ class Job:
         self._loading = loading = Loading(*around, failures, objects, wiring, starting)
         self._forming = forming = Forming(*known, objects, starting, loading)
         self._killing = killing = Killing(message, keepers, unkillable_s)
-        self._release = release = Release(*around, keepers, wiring, ends, output, killing, hooks)
+        self._saving = saving = Saving(message, credential, ranks, group, progress, keepers, ends)
+        self._looking = looking = Looking(message, credential, group, keepers.unix_pids, ends.ranks)
+        self._release = release = Release(
+            *around, keepers, wiring, ends, output, killing, hooks, saving, looking
+        )
         self._losses = losses = Losses(*around, failures, keepers, ends, output, release)
         shared = (progress, failures, keepers, output, wiring, ends)
-        parts = (*shared, forming, loading, starting, killing, release, losses)
+        parts = (*shared, forming, loading, starting, saving, looking, killing, release, losses)
         self._parts: dict[type, Any] = {type(part): part for part in parts}
         self.ranks = starting.ranks
 
@@ -140,7 +148,8 @@ class Job:
     def deadline(self) -> float | None:
         """Time of the next ``DeadlineReached``, or None when nothing is timed."""
         of_ranks = self._ends.deadline(), self._killing.deadline(), self._hooks.deadline()
-        return earliest(self._progress.deadline(), self._losses.deadline(), *of_ranks)
+        of_job = self._progress.deadline(), self._losses.deadline(), self._saving.deadline()
+        return earliest(*of_job, *of_ranks, self._looking.deadline())
 
     def handle(self, event: Event, now: float) -> list[Action]:
         """Advance by one event.
@@ -224,7 +233,7 @@ class Job:
 
     def _advance(self, now: float) -> list[Action]:
         """Leave the state if it is over, and the next one if that is over as well."""
-        actions = self._hooks.advance(now)
+        actions = [*self._hooks.advance(now), *self._saving.advance()]
         while (method := ADVANCES.get(self.state)) is not None:
             step = self._call(method, now)
             if step is None:
@@ -236,7 +245,8 @@ class Job:
 
     def _due(self, now: float) -> list[Action]:
         actions = [*self._ends.tell(now), *self._losses.due(now), *self._killing.due(now)]
-        actions += [*self._hooks.due(now), *self._advance(now)]
+        actions += [*self._hooks.due(now), *self._saving.due(now), *self._looking.due(now)]
+        actions += self._advance(now)
         if text := self._progress.take_timeout(now, self._own_wait):
             actions += self._failures.report(load.FailureKind.TIMED_OUT, text)
         if (late := self._progress.take_late(now, self._late_wait)) is not None:

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from native.errors import PeerProtocolError
 from native.machine import Action
 from native.wire import io, load
-from pct.events import FinishOutput, InputTaken, OutputRead, PauseOutput, ResumeOutput, WriteInput
+from pct.events import (
+    FinishOutput,
+    InputClosed,
+    InputTaken,
+    OutputRead,
+    PauseOutput,
+    ResumeOutput,
+    WriteInput,
+)
+from pct.job.rules.input import InputFlow
 from pct.job.rules.relay import OutputRelay
 from pct.tree.collective import SELF
 from pct.tree.group import Group
 
 
 class Output:
-    """The output of this node's subtree on its way up, and the input of rank 0.
+    """The output of this node's subtree on its way up, and its input on its way down.
 
     Attributes:
         relays: by stream.
@@ -27,9 +35,8 @@ class Output:
             stream: OutputRelay(message.job_id, stream, window_bytes) for stream in io.STREAMS
         }
         self.open: set[tuple[int, int]] = set()
-        self._has_input = message.has_input
         self._is_finishing = False
-        self._input_room = window_bytes // 4  # bytes that yod may send
+        self._input = InputFlow(message, window_bytes // 4)
 
     @property
     def is_over(self) -> bool:
@@ -119,27 +126,50 @@ class Output:
             actions.append(pause(self._job_id, stream))
         return actions
 
-    # -- input, at the root -----------------------------------------------
+    # -- input ------------------------------------------------------------
 
     def ask_for_input(self) -> list[Action]:
         """The ranks run: give yod its first credit for input."""
-        if not (self._group.is_root and self._has_input):
+        if not (self._group.is_root and self._input.has_any):
             return []
-        return self._group.up(io.InputCredit(self._job_id, self._input_room))
+        return self._group.up(io.InputCredit(self._job_id, self._input.room_bytes))
 
     def input(self, message: io.Input, now: float) -> list[Action]:
-        """Write input to rank 0.
+        """Input for the ranks of this node, and of those below.
 
         Raises:
             PeerProtocolError: more than the credit.
         """
-        count_bytes = len(message.data)
-        if count_bytes > self._input_room:
-            raise PeerProtocolError(f"{count_bytes} bytes of input, {self._input_room} due")
-        self._input_room -= count_bytes
-        return [WriteInput(self._job_id, message.data)]
+        flow = self._input
+        flow.arrived(len(message.data))
+        actions: list[Action] = []
+        if flow.goes_on:
+            actions += self._group.down(message)
+        if flow.is_read:
+            actions.append(WriteInput(self._job_id, message.data))
+        return [*actions, *self._ask_for_more()]
 
     def input_taken(self, event: InputTaken, now: float) -> list[Action]:
-        """Rank 0's pipe has accepted input: give yod credit for more."""
-        self._input_room += event.count_bytes
-        return self._group.up(io.InputCredit(self._job_id, event.count_bytes))
+        """The ranks of this node have taken input."""
+        self._input.taken(SELF, event.count_bytes)
+        return self._ask_for_more()
+
+    def input_taken_below(self, place: int, message: io.InputCredit, now: float) -> list[Action]:
+        """All ranks of a child's subtree have taken input.
+
+        Raises:
+            PeerProtocolError: more than they were sent.
+        """
+        self._input.taken(place, message.count_bytes)
+        return self._ask_for_more()
+
+    def input_closed(self, event: InputClosed, now: float) -> list[Action]:
+        """No rank of this node reads its input any more."""
+        self._input.closed()
+        return self._ask_for_more()
+
+    def _ask_for_more(self) -> list[Action]:
+        count_bytes = self._input.credit(self._group.children.values())
+        if not count_bytes:
+            return []
+        return self._group.up(io.InputCredit(self._job_id, count_bytes))

@@ -12,6 +12,8 @@ from pct.job.keepers import Keepers
 from pct.job.killing import Killing
 from pct.job.output import Output
 from pct.job.progress import JobState, Progress
+from pct.job.rules.looking import Looking
+from pct.job.saving import Saving
 from pct.job.wiring import Wiring
 from pct.tree.collective import SELF
 from pct.tree.group import Group
@@ -35,8 +37,12 @@ class Release:
         output: Output,
         killing: Killing,
         hooks: HookRuns | NoHooks,
+        saving: Saving,
+        looking: Looking,
     ) -> None:
         self._hooks = hooks
+        self._saving = saving
+        self._looking = looking
         self._killing = killing
         self._job_id = message.job_id
         self._node = message.nodes[message.place].node
@@ -84,7 +90,10 @@ class Release:
         if not self._keepers.has_any:
             if last := self._output.finish():
                 return last
-            if self._output.is_over and self._hooks.is_over:
+            if hurry := self._looking.hurry():
+                return hurry
+            helpers = self._hooks, self._saving, self._looking
+            if self._output.is_over and all(each.is_over for each in helpers):
                 released.give(SELF, (self._node,))
         if not released.is_complete or not self._output.is_sent:
             return None
@@ -122,4 +131,8 @@ class Release:
         """What this node waits for."""
         if self._keepers.has_any:
             return "processes of the job have not ended"
+        if not self._saving.is_over:
+            return "the saver has not ended"
+        if not self._looking.is_over:
+            return "what looks at its ranks has not ended"
         return "last output" if self._hooks.is_over else "the site's hooks have not ended"

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from native.ids import name_of_job
 from native.wire import keeper
 from native.wire.alloc import NO_NEEDS, Credential
 from native.wire.load import Arguments, Load, MemberLoad, StartWorld
+from pct.job.rules.input import has_input
 from pct.wireup import environment
 from pct.wireup.machine import Wireup
 
@@ -83,13 +86,29 @@ def keeper_spec(
             + wireup.environment(0, rank)
             + counted.get(rank, ())
             + (environment.for_cores(bound[rank]) if rank in bound else ()),
-            wants_stdin=message.has_input and rank == 0,
+            wants_stdin=has_input(message, rank),
             wants_pmi=wireup.wants_sockets,
             wants_portals=listen_nid != 0,
             cpus=bound.get(rank, ()),
         )
         for local_rank, rank in enumerate(ranks)
     )
+    if (where := message.checkpoints) is not None:
+        specs = tuple(
+            replace(
+                each, environment=each.environment + environment.for_checkpoints(where, each.rank)
+            )
+            for each in specs
+        )
+    if message.dialects:
+        from pct.job.rules.dialects import with_dialects  # few jobs have any
+
+        counts = [arguments.members[member_of[rank]].cores for rank in ranks]
+        specs = with_dialects(specs, counts, message, credential)
+    if message.files is not None:
+        from pct.job.rules.files import with_files  # few jobs have any
+
+        specs = with_files(specs, programs, message, credential)
     is_alone = goes_alone(message)
     return _spec(message, arguments, credential, programs, specs, wireup, listen_nid, is_alone)
 

@@ -214,6 +214,8 @@ class Starting:
         text = report.explain()
         if world:
             return self._wiring.rank_runs(world, report.rank, text)
+        if report.step is keeper.ExecStep.OUTPUT:
+            return self._failures.report(load.FailureKind.EARLY_EXIT, text, rank=report.rank)
         is_missing = report.errno in (errno.ENOENT, errno.ENOTDIR)
         kind = load.FailureKind.NOT_FOUND if is_missing else load.FailureKind.NOT_EXECUTABLE
         program = self._program_of(report.rank)

@@ -22,7 +22,7 @@ from native.errors import PeerProtocolError
 from native.machine import Action, Event, PeerGone
 from native.wire import group, io, load, pmi
 from native.wire.base import Message
-from pct import events, pmi_events
+from pct import events, look_events, pmi_events
 from pct.job.ends import Ends
 from pct.job.failures import Failures
 from pct.job.forming import Forming
@@ -33,6 +33,8 @@ from pct.job.losses import Losses
 from pct.job.output import Output
 from pct.job.progress import JobState, Progress
 from pct.job.release import Release
+from pct.job.rules.looking import Looking
+from pct.job.saving import Saving
 from pct.job.starting import Starting
 from pct.job.wiring import Wiring
 from pct.tree.group import Sender
@@ -42,7 +44,7 @@ MessageRules = dict[type[Message], Method]
 
 PARTS = (
     *(Progress, Failures, Keepers, Output, Wiring, Ends),
-    *(Forming, Loading, Starting, Killing, Release, Losses),
+    *(Forming, Loading, Starting, Saving, Looking, Killing, Release, Losses),
 )
 OWNER: dict[Any, type] = {
     method: part for part in PARTS for method in vars(part).values() if callable(method)
@@ -60,12 +62,16 @@ _ALWAYS: dict[type[Event], Method] = {
     events.KeeperNotStarted: Starting.not_started,
     events.OrphansKilled: Keepers.orphans_killed,
     events.HookEnded: Starting.hook_ended,
+    events.SaverReady: Saving.ready,
+    events.SaverEnded: Saving.ended,
+    look_events.LookerEnded: Looking.ended,
     events.OutOfMemory: Ends.out_of_memory,
     events.LeftoversRemoved: Keepers.leftovers_removed,
     events.ProcessesNamed: Killing.named,
     events.MapNotGiven: Starting.map_not_given,
     events.OutputRead: Output.read,
     events.InputTaken: Output.input_taken,
+    events.InputClosed: Output.input_closed,
     pmi_events.PmiOpened: Starting.port_opened,
     pmi_events.PmiConnected: Wiring.connected,
     pmi_events.PmiReceived: Wiring.received,
@@ -99,9 +105,9 @@ _DOWN: MessageRules = {
     load.StartWorld: Progress.late,
     group.Adopted: Progress.late,
     io.OutputCredit: Output.credit,
+    io.Input: Output.input,
     pmi.Reply: Wiring.replied,
 }
-_TO_ROOT: MessageRules = {**_DOWN, io.Input: Output.input}
 _TO_OTHERS: MessageRules = {
     **_DOWN,
     pmi.FenceOut: Wiring.fence_out,
@@ -110,15 +116,22 @@ _TO_OTHERS: MessageRules = {
 }
 
 FROM_YOD: dict[JobState, MessageRules] = {
-    JobState.FORMING: {**_TO_ROOT, load.UseShared: Loading.use_shared},
-    JobState.LOADING: {**_TO_ROOT, load.UseShared: Loading.use_shared},
-    JobState.STARTING: _TO_ROOT,
-    JobState.HELD: {**_TO_ROOT, load.Go: Starting.go},
-    JobState.RUNNING: {**_TO_ROOT, load.StartWorld: Starting.spawn},
+    JobState.FORMING: {**_DOWN, load.UseShared: Loading.use_shared},
+    JobState.LOADING: {**_DOWN, load.UseShared: Loading.use_shared},
+    JobState.STARTING: _DOWN,
+    JobState.HELD: {**_DOWN, load.Go: Starting.go},
+    JobState.RUNNING: {
+        **_DOWN,
+        load.StartWorld: Starting.spawn,
+        group.Begin: Saving.begin,
+        group.Look: Looking.look,
+    },
     JobState.ENDING: {
-        **_TO_ROOT,
+        **_DOWN,
         load.Go: Progress.late,
         load.AllDone: Progress.late,
+        group.Begin: Progress.late,
+        group.Look: Progress.late,
     },
 }
 
@@ -131,12 +144,19 @@ FROM_PARENT: dict[JobState, MessageRules] = {
         load.Ports: Starting.ports,
         load.Go: Starting.go,
     },
-    JobState.RUNNING: {**_TO_OTHERS, load.StartWorld: Starting.spawn},
+    JobState.RUNNING: {
+        **_TO_OTHERS,
+        load.StartWorld: Starting.spawn,
+        group.Begin: Saving.begin,
+        group.Look: Looking.look,
+    },
     JobState.ENDING: {
         **_TO_OTHERS,
         load.Ports: Progress.late,
         load.Go: Progress.late,
         load.AllDone: Progress.late,
+        group.Begin: Progress.late,
+        group.Look: Progress.late,
     },
 }
 
@@ -151,7 +171,10 @@ _UP: MessageRules = {
     load.Completions: Ends.ended_below,
     load.Released: Release.released,
     load.Spawned: Wiring.spawned_below,
+    group.Done: Progress.late_below,
+    group.Seen: Looking.seen_below,
     io.Output: Output.pass_on,
+    io.InputCredit: Output.input_taken_below,
     pmi.FenceIn: Wiring.fence_in,
     pmi.Ask: Wiring.asked_below,
     pmi.Reply: Wiring.replied_below,
@@ -169,7 +192,7 @@ FROM_CHILD: dict[JobState, MessageRules] = {
     JobState.LOADING: {**_UP, load.Loaded: Loading.loaded, load.Held: Starting.held},
     JobState.STARTING: {**_UP, load.Held: Starting.held},
     JobState.HELD: _UP,
-    JobState.RUNNING: _UP,
+    JobState.RUNNING: {**_UP, group.Done: Saving.voted_below},
     JobState.ENDING: _UP,
 }
 

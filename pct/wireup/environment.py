@@ -17,6 +17,7 @@ from native.wire.load import Protocol
 
 if TYPE_CHECKING:
     from native.wire.alloc import Needs
+    from native.wire.group import Checkpoints
     from pct.account import Gpu
 
 # Settings with which libraries do not bind ranks to processors. Open MPI needs none when it is
@@ -167,6 +168,16 @@ def for_gpus(gpus: tuple[Gpu, ...]) -> tuple[bytes, ...]:
         b"ZE_AFFINITY_MASK=" + names,
         b"YOD_RANK_GPUS=" + ",".join([f"{gpu.name}:{gpu.kind}" for gpu in gpus]).encode(),
     )
+
+
+def for_checkpoints(where: Checkpoints, rank: int) -> tuple[bytes, ...]:
+    """Tell a rank where it saves itself, and where it has, if it goes on from there."""
+    own = b"/rank.%d" % rank
+    place = b"/".join((where.directory, where.collecting.encode()))
+    found: tuple[bytes, ...] = (b"YOD_CHECKPOINT_DIR=" + place + own,)
+    if where.restart:
+        found += (b"YOD_RESTART_DIR=" + where.restart + own,)
+    return found
 
 
 def for_protocols(

@@ -108,7 +108,7 @@ class Attacker:
             umask=0o22,
             limits=(),
             mpi=load.Mpi((load.Protocol.PMI1,)),
-            has_input=False,
+            input_ranks=(),
             chunk_bytes=65536,
             deadline_s=5.0,
             orphan_s=1.0,

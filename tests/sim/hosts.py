@@ -21,6 +21,7 @@ from tests.sim.keeper import FakeKeeper
 from tests.sim.network import Process
 from tests.sim.pmix import Health, PmixServer
 from tests.sim.ranks import RankProcess
+from tests.sim.savers import Savers
 from tests.sim.system import Host
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class PctActor(Actor):
         self.number = number
         self.host = host
         self.parts: dict[int, JobParts] = {}
+        self.savers = Savers(self)
         process = Process(f"pct{number}", host.name, pct_id(number))
         process.slowness = host.slowness
         process.principal_to = lambda other: Principal(PrincipalKind.PARTITION, 0)
@@ -231,6 +233,8 @@ class PctActor(Actor):
                 if socket := self._socket(job_id, connection):
                     del self.parts[job_id].sockets[connection]
                     socket.hang_up()
+            case events.HelperAction():
+                self.savers.perform(action)
             case events.DropJob(job_id):
                 self._drop(job_id)
             case events.Restart():
@@ -420,6 +424,7 @@ class PctActor(Actor):
         if parts is None:
             return
         self._close_clients(job_id)
+        self.savers.drop(job_id)
         del self.parts[job_id]
         for keeper in parts.keepers.values():
             keeper.hang_up()

@@ -36,6 +36,7 @@ from tests.sim.truth import JobTruth
 from yod.launch import events
 from yod.launch.machine import Launch
 from yod.launch.phases import Phase
+from yod.plan.checkpoint import Checkpointing
 from yod.plan.plan import Options, Plan
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ class Job(Struct):
     reads_input: bool = False  # rank 0 reads all of it
     reader: Reader = Reader.FAST
     batch_job: str = ""
+    checkpointing: Checkpointing | None = None
 
 
 class YodActor(Actor):
@@ -80,6 +82,7 @@ class YodActor(Actor):
         presses: interrupts so far, those of one wish once.
         said: what it told its user.
         reports: rank -> times that its completion came, not counting those that a reset repeats.
+        checkpoints: of which it knows that they are whole.
         has_ended: it has finished, and written everything.
     """
 
@@ -92,6 +95,8 @@ class YodActor(Actor):
         self._stop_s = 0.0
         self.reports: dict[int, int] = {}
         self.has_reset = False  # from now on nodes tell it again what a parent may have kept
+        self.checkpoints: list[bytes] = []
+        self.answers: list[str] = []  # why there was no checkpoint; empty: there was one
         self.has_ended = False
         self.has_lied = False  # then no rule holds for its own job but that it ends
         self.began_at = sim.clock.now
@@ -148,6 +153,13 @@ class YodActor(Actor):
         """A signal for the application."""
         if not self.has_ended:
             self.handle(events.SignalToPass(signo))
+
+    def checkpoint(self, ends: bool) -> None:
+        """yodjob checkpoint."""
+        if not self.has_ended:
+            if not ends and self.truth is not None and not self.machine.why_no_checkpoint():
+                self.truth.saved_nodes.clear()
+            self.handle(events.CheckpointAsked(ends))
 
     def leave(self) -> None:
         """The line ~d; what is asked of a launch without nodes has no effect."""
@@ -222,6 +234,10 @@ class YodActor(Actor):
             case events.Tell(text):
                 self.said.append(text)
                 self._gap = rules.gap_in(text)
+            case events.Checkpointed(path, text):
+                self.answers.append(text)
+                if not text:
+                    self.checkpoints.append(path)
             case events.Suspend():
                 self.stopped_until = sim.clock.now + self._stop_s
                 sim.clock.after(self._stop_s, lambda: self.handle(events.Continued()))
@@ -361,5 +377,6 @@ def make_plan(job: Job) -> tuple[Plan, bytes]:
         options=job.options,
         batch_job=job.batch_job,
         mpi=job.mpi,
+        checkpointing=job.checkpointing,
     )
     return plan, b"" if job.arguments_inline else content

@@ -303,6 +303,13 @@ class RankProcess(UnixProcess):
 
     # -- signals and the end ----------------------------------------------------
 
+    @property
+    def handles_usr1(self) -> bool:
+        """The signal does not end it, now or any more."""
+        return self.state is RankState.DEAD or (
+            self.state is RankState.RUNNING and self.program.handles_usr1
+        )
+
     def kill(self, signo: int) -> None:
         """To the rank's process group."""
         for child in self._group:
@@ -320,7 +327,7 @@ class RankProcess(UnixProcess):
             delay = self.host.clock.rng.uniform(1e-4, 0.5)
             code = program.on_term << 8
             self.host.clock.after(delay, lambda: self.ended(code))
-        elif signo in (signal.SIGUSR1, signal.SIGUSR2) and has_handlers and program.handles_usr1:
+        elif signo in (signal.SIGUSR1, signal.SIGUSR2) and self.handles_usr1:
             self.truth.note_usr1(self.rank)
         else:
             self.die(int(signo))

@@ -28,6 +28,7 @@ from native.wire.base import Message, State
 from native.wire.batch import Row
 from pct.job.rules.relay import cost
 from tests.sim.clock import Violation
+from yod.launch.checkpoints import WRITTEN_STATUS
 from yod.launch.phases import Phase
 
 if TYPE_CHECKING:
@@ -230,6 +231,8 @@ def _check_failure(yod: YodActor, truth: JobTruth) -> None:
         possible.add(125)
     if truth.is_aborted:
         possible.add(77)
+    if yod.checkpoints:
+        possible.add(WRITTEN_STATUS)
     if truth.ends.keys() >= set(range(truth.size)) and not yod.presses:
         bad = [rank for rank in truth.ends if truth.has_failed(rank)]
         if not bad and truth.passed:

@@ -86,6 +86,8 @@ class JobTruth:
         self.has_no_wireup = False  # as it must have
         self._tokens: dict[int, World] = {}
         self._started: set[int] = set()
+        self.saved_nodes: set[int] = set()  # since the last checkpoint
+        self.checkpoints = 0  # that are whole
         self.committed: dict[int, bytes] = {}
         self._fences: dict[tuple[object, int], Fence] = {}
         self._fences_of: dict[tuple[object, int], int] = {}  # what, rank -> how many so far

@@ -417,7 +417,7 @@ def _ask(socket: Path) -> str:
     try:
         opened = RemotePartition(reach(where), limits)
         try:
-            rows = query.ask(opened.port, opened.bebopd, reactor, where.name, limits.allocate_s)
+            rows, _ = query.ask(opened.port, opened.bebopd, reactor, where.name, limits.allocate_s)
         finally:
             opened.close()
     except PartitionError as error:

@@ -57,7 +57,7 @@ class Launches:
         here = own.invocation(("yod", *words))
         prepared = launching.prepare(
             [Member(NodeSpec(size), words)],
-            Options(is_quiet=True, has_input=False, mpi=mpi),
+            Options(is_quiet=True, input_ranks=(), mpi=mpi),
             here,
             partition="embedded",
             limits=self._limits,

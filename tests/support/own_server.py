@@ -32,6 +32,10 @@ NEVER_COLD = {"YOD_COLD": "never"}
 STATE_LINE = " clients"
 
 
+class HasEndedError(Exception):
+    """The server has ended, and says nothing any more."""
+
+
 class OwnServer(Warm):
     """A launch server for the time of a block, and the partition inside it.
 
@@ -134,6 +138,8 @@ class OwnServer(Warm):
         self.signal(signal.SIGUSR1)
 
         def said() -> list[str]:
+            if not self.daemon.is_alive:
+                raise HasEndedError
             lines = self.daemon.log.read_bytes()[size:].decode().splitlines(keepends=True)
             while lines and STATE_LINE not in lines[0]:
                 del lines[0]

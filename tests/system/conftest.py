@@ -1,5 +1,11 @@
 """Partitions and programs for every system test."""
 
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
 from tests.support.batch import jobs  # noqa: F401
 from tests.support.c_programs import staged  # noqa: F401
 from tests.support.keeper_programs import build  # noqa: F401
@@ -23,4 +29,14 @@ from tests.support.partitions import (  # noqa: F401
     start_hosts,
     start_local,
 )
+from tests.support.pilots import check_profiles
 from tests.support.programs import programs  # noqa: F401
+
+
+@pytest.fixture(autouse=True)
+def right_profiles(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Hold the profiles of all sessions of pilots that a test makes to the checker."""
+    yield
+    path = request.node.funcargs.get("tmp_path")
+    if path is not None and request.node.path.name.startswith("test_pilot"):
+        check_profiles(path)

@@ -354,6 +354,22 @@ def test_an_array_is_one_row_until_its_elements_begin_and_ends_with_the_last(job
     assert f"{array}_2: this element has not begun" in done.err
 
 
+def test_elements_of_an_array_are_cancelled_by_their_indices(jobs):
+    array = jobs.submit("-array", "1-9%1", text=STAY)
+    jobs.said.until("up")
+    assert jobs.yodjob("cancel", f"{array}_3", f"{array}_[5-8]") == (0, "", "")
+    assert jobs.row(array)["left"] == "2,4,9%1"
+    assert jobs.yodjob("cancel", f"{array}_1-9") == (0, "", "")
+    assert jobs.wait(array) != 0
+    done = jobs.yodjob("cancel", f"{array}_2", "17_x")
+    assert (done.status, done.err.count("\n")) == (2, 1)
+    done = jobs.yodjob("cancel", f"{array}_2")
+    assert (done.status, done.err) == (
+        1,
+        f"yodjob: {array}_2: they have ended, or there are none\n",
+    )
+
+
 def test_a_job_that_is_requeued_runs_again_from_its_beginning_with_its_id(jobs):
     text = "echo ${YOD_RESTART_COUNT:-0}; yod -sz 1 true; if [ ! -e again ]; then " + STAY + "; fi"
     job_id = jobs.submit(text=text)
@@ -383,6 +399,6 @@ def test_slurms_commands_do_what_they_say(jobs):
     assert jobs.output(job_id) == "2 word\nhello\nhello\n"
     assert f"job {job_id}" in run("scontrol", "show", "job", job_id).out
     assert f"\n{job_id} " in run("sacct", "-j", job_id).out
-    refused = run("sbatch", "--constraint=fast", script)
+    refused = run("sbatch", "--reservation=mine", script)
     assert refused.status == 2
-    assert "sbatch: --constraint is not there here" in refused.err
+    assert "sbatch: --reservation is not there here" in refused.err

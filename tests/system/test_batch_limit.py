@@ -6,6 +6,7 @@ PBS is a stand-in of its `qstat`; Slurm is a real one, with and without PBS's co
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.daemons import Daemons
+from tests.support.partition import BIN, Done, finish
 from tests.support.wait import read_until
 
 _QSTAT = """\
@@ -64,6 +66,36 @@ class Site:
 @pytest.fixture
 def site(tmp_path: Path, start_local) -> Iterator[Site]:
     yield Site(tmp_path / "site", start_local)
+
+
+def test_pingd_shows_and_ends_the_jobs_of_a_batch_job_by_its_id(site: Site) -> None:
+    def pingd(*words: str) -> Done:
+        return finish(
+            subprocess.Popen(
+                [BIN / "pingd", *words],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=site.partition.environment(),
+            )
+        )
+
+    def start(job_id: str) -> subprocess.Popen[bytes]:
+        yod = site.yod("sh", "-c", "echo go; exec sleep 600", job_id=job_id, start=True)
+        read_until(yod.stdout.fileno(), b"go\n")
+        return yod
+
+    for job_id in ("17.pbs", "18.pbs"):
+        site.begin(job_id, 1)
+    first, second = start("17.pbs"), start("18.pbs")
+    (line,) = pingd("-parse", "-pbsjob", "17").out.splitlines()[1:]
+    assert line.split(":")[4] == "17.pbs"
+    assert pingd("-interrupt", "-pbsjob", "17").status == 0
+    assert finish(first).status == 128 + signal.SIGTERM
+    assert pingd("-reset", "-pbsjob", "17.pbs").err == "pingd: no job there that you may end\n"
+    assert second.poll() is None
+    assert pingd("-reset", "-pbsjob", "18.pbs").status == 0
+    assert finish(second).status == 128 + signal.SIGKILL
 
 
 def test_the_yods_of_a_batch_job_have_its_nodes_and_no_more(site):

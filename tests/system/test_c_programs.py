@@ -34,7 +34,8 @@ def test_uninstall_takes_away_what_install_has_put_there(staged: Staged, tmp_pat
         return {path.name for path in staged.prefix.rglob("*") if not path.is_dir()}
 
     assert files() == {
-        *("portals4.h", "portals4_err.h", "portals4_ext.h", "pmi.h"),
+        *("portals4.h", "portals4_err.h", "portals4_ext.h", "pmi.h", "yod_checkpoint.h"),
+        "yod_ensemble.h",
         *("libportals.so", "libportals.so.4", "libpmi.so", "libpmi.so.1"),
         *("portals4.pc", "pmi.pc"),
     }

@@ -59,17 +59,18 @@ OF_A_LAUNCH = {
         "asked bebopd dependents driver gate records releases requests uses violation waiting"
     ),
     "allocator.batch": (
-        "arrays changes dependencies entrance holds job outcome placed priorities questions queue"
-        " requeues running submissions table times"
+        "arrays changes dependencies entrance holds hooks job outcome placed preempted priorities"
+        " questions queue requeues running submissions table times"
     ),
     "allocator.jobs": (
         "accounting assign batch charges choosing dependencies grants ids job line outcomes "
         "selection table"
     ),
-    "allocator.nodes": "access node orders placement_list rules table tally",
+    "allocator.nodes": "access bookings node orders placement_list rules table tally",
     "allocator.queue": "admission policy",
     "native": (
-        "allocated deadlines errors ids limits machine nodelist options outer text waitstatus"
+        "allocated deadlines duration errors ids limits machine nodelist options outer text "
+        "waitstatus"
     ),
     "native.host": (
         "files heap hookfile jobsockets process rlimits sitedirs stdio unixsockets userdirs"
@@ -82,7 +83,10 @@ OF_A_LAUNCH = {
     "partition": "open",
     "partition.find": "discover state",
     "partition.up": "embedded",
-    "pct": "account admission brokers driver events hosted node peers pmi_events reservation",
+    "pct": (
+        "account admission brokers driver events hosted look_events node peers pmi_events "
+        "reservation"
+    ),
     "pct.host": (
         "connections fabrics hostfiles keeper leftovers objects pmi_port ranks removal "
         "reports services store streams"
@@ -90,18 +94,18 @@ OF_A_LAUNCH = {
     "pct.host.spawn": "orphans spawner",
     "pct.job": (
         "ends failures forming keepers killing loading losses machine no_hooks output progress "
-        "release spawned spec starting table wiring"
+        "release saving spawned spec starting table wiring"
     ),
-    "pct.job.rules": "objects outcomes relay unkillable",
+    "pct.job.rules": "input looking objects outcomes relay unkillable",
     "pct.tree": "collective group late tree",
     "pct.wireup": "environment fences foreign kvs machine no_pmix questions world",
     "yod": "cli command driver frontend launching",
     "yod.host": "display front own register terminal",
     "yod.launch": (
-        "allocation closing control ending events failures lines loading machine notices "
-        "output phases report running signals spawn tree waiting"
+        "allocation checkpoints closing control ending events failures lines loading looks "
+        "machine notices output phases report running signals spawn timelimit tree"
     ),
-    "yod.plan": "invocation loadfile plan prepared selectors shape",
+    "yod.plan": "checkpoint checkpoint_options invocation loadfile plan prepared selectors shape",
     "yod.program": "elf image linked planning speech",
 }
 
@@ -223,6 +227,7 @@ def test_help_imports_no_more_of_ours_than_the_options():
             "yod.cli",
             "yod.command",
             "yod.plan",
+            "yod.plan.checkpoint_options",
             "yod.plan.selectors",
             "native",
             "native.allocated",

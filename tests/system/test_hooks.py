@@ -81,7 +81,7 @@ def resume(partition, *nodes: int) -> None:
 
 
 def test_every_point_runs_in_order_as_its_user_and_finds_what_is_documented(
-    start_local, site, theirs
+    site, start_local, theirs
 ):
     site.option()
     names = "YOD_JOB_ID YOD_JOB_UID YOD_JOB_GID YOD_NODE YOD_NODE_NAME YOD_NODE_COUNT"
@@ -110,7 +110,7 @@ def test_every_point_runs_in_order_as_its_user_and_finds_what_is_documented(
     assert {line[-4] for line in seen if line[0] == "rank_prolog"} == {"YOD_RANK=0", "YOD_RANK=1"}
 
 
-def test_hooks_change_the_environment_of_ranks_and_print_before_them(start_local, site):
+def test_hooks_change_the_environment_of_ranks_and_print_before_them(site, start_local):
     site.hook("prolog", text="echo export A=1; echo export B=1; echo unset GONE")
     text = 'echo "export B=$YOD_RANK"; echo "print hello $YOD_RANK"'
     site.hook("rank_prolog", name="h2", text=text)
@@ -123,7 +123,7 @@ def test_hooks_change_the_environment_of_ranks_and_print_before_them(start_local
 
 
 def test_a_prolog_that_fails_ends_the_launch_and_drains_its_node_until_it_is_resumed(
-    start_local, site
+    site, start_local
 ):
     broken = site.directory / "broken"
     site.hook("prolog", text=f"[ ! -e {broken} ] || {{ echo no disk >&2; exit 3; }}")
@@ -142,7 +142,7 @@ def test_a_prolog_that_fails_ends_the_launch_and_drains_its_node_until_it_is_res
     assert local.yod("-sz", "1", "echo", "ran").out == "ran\n"
 
 
-def test_a_prolog_that_hangs_is_killed_with_what_it_has_started(start_local, site):
+def test_a_prolog_that_hangs_is_killed_with_what_it_has_started(site, start_local):
     hang = site.directory / "hang"
     hang.touch()
     text = f"[ ! -e {hang} ] || {{ sleep 600 & echo $! >>$log; sleep 600; }}"
@@ -157,7 +157,7 @@ def test_a_prolog_that_hangs_is_killed_with_what_it_has_started(start_local, sit
     resume(local, 0)
 
 
-def test_what_a_hook_leaves_behind_ends_with_it_and_holds_nothing_up(start_local, site):
+def test_what_a_hook_leaves_behind_ends_with_it_and_holds_nothing_up(site, start_local):
     site.hook("prolog", "epilog", text="setsid sleep 600 & echo $! >>$log; trap '' HUP")
     local = start_local(1, env=site.env)
     assert local.yod("-sz", "1", "true").status == 0
@@ -167,7 +167,7 @@ def test_what_a_hook_leaves_behind_ends_with_it_and_holds_nothing_up(start_local
     assert local.states() == ["free"]
 
 
-def test_nonsense_on_both_streams_of_a_hook_changes_nothing(start_local, site):
+def test_nonsense_on_both_streams_of_a_hook_changes_nothing(site, start_local):
     noise = "head -c 3000000 /dev/urandom; head -c 3000000 /dev/urandom >&2"
     site.hook("prolog", "rank_prolog", text=f"{noise}; echo; echo export LATE=1")
     local = start_local(1, env=site.env)
@@ -176,7 +176,7 @@ def test_nonsense_on_both_streams_of_a_hook_changes_nothing(start_local, site):
     assert local.states() == ["free"]
 
 
-def test_a_hook_refuses_a_job_and_its_node_stays(start_local, site):
+def test_a_hook_refuses_a_job_and_its_node_stays(site, start_local):
     site.option()
     site.hook("prolog", text='[ "$YOD_OPTION_SCRATCH" = 1 ] || echo "refuse scratch must be 1"')
     local = start_local(1, env=site.env)
@@ -187,7 +187,7 @@ def test_a_hook_refuses_a_job_and_its_node_stays(start_local, site):
     assert local.states() == ["free"]
 
 
-def test_an_interrupt_kills_the_hook_that_runs_undoes_it_and_blames_no_node(start_local, site):
+def test_an_interrupt_kills_the_hook_that_runs_undoes_it_and_blames_no_node(site, start_local):
     fifo = site.directory / "fifo"
     os.mkfifo(fifo)
     text = f"echo $YOD_HOOK >>$log; [ $YOD_HOOK = epilog ] || {{ echo in >{fifo}; sleep 600; }}"
@@ -203,7 +203,7 @@ def test_an_interrupt_kills_the_hook_that_runs_undoes_it_and_blames_no_node(star
 
 
 def test_hooks_of_an_allocation_run_once_and_those_of_steps_in_each_as_the_owner(
-    start_local, site, theirs
+    site, start_local, theirs
 ):
     site.hook(
         *POINTS, text='echo "$YOD_HOOK $YOD_JOB_ID $(id -u)" >>$log; echo "export L=$YOD_HOOK"'
@@ -225,7 +225,7 @@ def test_hooks_of_an_allocation_run_once_and_those_of_steps_in_each_as_the_owner
 
 
 @pytest.fixture
-def hooked_jobs(start_local, site, tmp_path) -> Iterator[Jobs]:
+def hooked_jobs(site, start_local, tmp_path) -> Iterator[Jobs]:
     """Two nodes of one slot, whose prolog waits for a word on ``go`` and fails after another."""
     # One at a time: both would read letters of the same word.
     text = f"exec 9>{tmp_path}/lock; flock 9; read -r word <{tmp_path}/go; exec 9>&-; "
@@ -270,7 +270,7 @@ def test_a_batch_job_whose_prolog_fails_waits_again_and_runs_once_elsewhere(hook
     assert reason in line
 
 
-def test_a_batch_job_that_was_placed_too_often_fails_with_the_reason(start_local, site, tmp_path):
+def test_a_batch_job_that_was_placed_too_often_fails_with_the_reason(site, start_local, tmp_path):
     site.hook("prolog", text="echo no disk >&2; exit 3")
     jobs = Jobs(start_local(2, slots=1, env={**site.env, "YOD_REQUEUES_COUNT": "1"}), tmp_path)
     job_id = jobs.submit("-sz", "1", "--wrap", "true")
@@ -304,7 +304,7 @@ def test_a_cancelled_job_whose_script_has_not_begun_ends_and_is_undone(hooked_jo
     wait_until(lambda: jobs.partition.states() == ["free", "free"])
 
 
-def test_a_detached_job_passes_the_options_of_the_site_on(start_local, site):
+def test_a_detached_job_passes_the_options_of_the_site_on(site, start_local):
     site.option()
     site.hook("prolog", text='echo "scratch $YOD_OPTION_SCRATCH" >>$log')
     local = start_local(1, env=site.env)
@@ -378,7 +378,7 @@ def test_a_pct_of_roots_refuses_a_program_that_others_may_write(site):
 # -- the page ----------------------------------------------------------------
 
 
-def test_the_example_of_the_page_runs_as_it_stands(start_local, site):
+def test_the_example_of_the_page_runs_as_it_stands(site, start_local):
     page = (ROOT / "docs" / "hooks.md").read_text()
     manifest, scratch, welcome = re.findall(r"```\n(.*?)```\n", page, re.S)
     site.manifest.write_text(manifest.replace("/etc/yod/hooks/", f"{site.directory}/"))
@@ -399,7 +399,7 @@ def test_the_example_of_the_page_runs_as_it_stands(start_local, site):
 
 
 def test_a_node_that_a_check_of_the_sites_finds_unfit_is_in_trouble_until_it_is_well(
-    start_local, site
+    site, start_local
 ):
     sick = site.directory / "sick"
     sick.touch()

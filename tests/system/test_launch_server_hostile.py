@@ -34,6 +34,8 @@ def server(place: Place) -> Iterator[OwnServer]:
     with OwnServer(place, env=limits) as server:
         yod = server.start_warm("--mpi=none", "sh", "-c", "echo up; read line; echo $line")
         read_until(yod.stdout.fileno(), b"up\n")
+        server.works()  # which opens what stays open from the first launch on
+        wait_until(lambda: server.states() == ["running"], what="the end of that launch")
         before = server.descriptors()
         yield server
         wait_until(lambda: server.states() == ["running"], what="the end of the hostile")

@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import signal
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -94,6 +95,33 @@ def test_a_file_with_a_mistake_changes_nothing_and_one_without_is_in_force(queue
     assert finish(done).err == "bebopd: file of queues /none: No such file or directory\n"
 
 
+def test_no_job_begins_that_would_run_into_a_reservation(queues):
+    partition, file = queues.partition, queues.directory / "queues.toml"
+    begins = (datetime.now() + timedelta(hours=1)).isoformat(timespec="seconds")
+    kept = f'[[reservation]]\nname = "repair"\nnodes = "1"\nstart = {begins}\n'
+    file.write_text(f'{RULES}\n{kept}duration = "30:00"\n')
+    os.kill(partition.bebopd.unix_pid, signal.SIGHUP)
+    wait_until(lambda: "is in force" in partition.bebopd.text())
+    long = queues.submit("-sz", "4", "-time", "2:00:00", "--wrap", "true")
+    assert "node 1 is reserved for nobody, begins in 0:59:" in queues.row(long)["reason"]
+    short = queues.submit("-sz", "4", "-time", "50", "--wrap", "true")
+    assert queues.wait(short) == 0  # it passes
+    file.write_text(RULES)
+    os.kill(partition.bebopd.unix_pid, signal.SIGHUP)
+    assert queues.wait(long) == 0
+
+    words = ("-user", "nobody", "-start", "now+1:00:00", "-duration", "30:00", "-reason", "demo")
+    done = finish(partition.start_command(BIN / "yodctl", "reserve", "0..1", *words))
+    assert (done.status, done.err) == (0, "")
+    assert re.fullmatch(r"nodes 0\.\.1 reserved from [\d-]+ [\d:]+ on\n", done.out)
+    assert " reserved for nobody by " in finish(partition.start_command(BIN / "pingd")).out
+    done = queues.yodjob("submit", "-time", "2:00:00", "--wrap", "true")
+    assert "it waits: nodes 0..1 are reserved for nobody, begins in " in done.out
+    assert finish(partition.start_command(BIN / "yod", "true")).status == 125
+    finish(partition.start_command(BIN / "yodctl", "unreserve", "0..1"))
+    assert queues.wait("3") == 0
+
+
 def test_the_order_and_what_was_used_outlive_bebopd(queues):
     running = queues.submit("-sz", "4", "--wrap", "read line <go")
     waiting = [queues.submit("--wrap", "true") for _ in range(2)]
@@ -123,3 +151,84 @@ def test_habits_of_slurm_run_where_there_are_no_queues(jobs):
     assert jobs.wait(done.out.strip()) == 0
     done = jobs.yodjob("submit", "-queue", "debug", "--wrap", "true")
     assert done.err == "yodjob: no queue debug: this partition has no queues (bebopd --queues)\n"
+
+
+PREEMPTING = """
+[[queue]]
+name = "free"
+preempt_mode = "{}"
+{}
+
+[[queue]]
+name = "paid"
+priority = 1
+preempts = ["free"]
+
+[priority]
+queue = 1000
+"""
+
+
+@pytest.fixture
+def preempting(start_local, tmp_path):
+    """Starts two nodes of two slots whose queue `paid` takes the slots of `free`."""
+    begun = []
+
+    def start(mode: str, more: str = "", **limits: str) -> Jobs:
+        file = tmp_path / "queues.toml"
+        file.write_text(PREEMPTING.format(mode, more))
+        options = {"bebopd_options": ("--queues", file), "env": limits}
+        begun.append(Jobs(start_local(2, slots=2, **options), tmp_path))
+        return begun[0]
+
+    yield start
+    for jobs in begun:
+        jobs.close()
+
+
+def test_a_job_and_its_steps_end_for_one_of_another_queue(preempting):
+    jobs = preempting("cancel")
+    text = "#YOD -queue free\nyod -sz 4 sh -c 'echo step $PPID >said; exec sleep 1000'"
+    free = jobs.submit("-sz", "4", text=text)
+    jobs.said.until("step")
+    paid = jobs.submit("-queue", "paid", "-sz", "3", "--wrap", "true")
+    assert jobs.wait(paid) == 0
+    assert jobs.wait(free) == 143
+    row = jobs.row(free)
+    reason = f"preempted for job {paid} of {ME} (queue paid)"
+    assert (row["state"], row["reason"]) == ("PREEMPTED", reason)
+    shown = jobs.yodjob("show", "--events", paid).out
+    assert f"preempts 1 job: {free}" in shown
+    assert " PREEMPTED " in jobs.yodjob("history", free).out
+
+
+def test_a_job_waits_again_and_goes_on_when_the_other_has_ended(preempting):
+    jobs = preempting("requeue", 'preempt_grace = "1:00"')
+    script = """#YOD -queue free
+trap 'echo ends >said; exit 0' TERM
+echo $YOD_RESTART_COUNT >>counts
+echo runs >said
+while [ ! -e done ]; do sleep 0.05; done"""
+    free = jobs.submit("-sz", "4", text=script)
+    jobs.said.until("runs")
+    paid = jobs.submit("-queue", "paid", "-sz", "4", "--wrap", "read line <go")
+    jobs.said.until("ends")
+    wait_until(lambda: jobs.state(paid) == "RUNNING")
+    assert jobs.state(free) == "PENDING"
+    (jobs.directory / "done").touch()
+    jobs.go.say()
+    assert jobs.wait(paid, free) == 0
+    assert "runs" in jobs.said.until("runs")
+    said = jobs.yodjob("show", "--events", free).out
+    assert f"waits again (1): preempted for job {paid} of {ME} (queue paid)" in said
+
+
+def test_a_broker_that_its_owner_has_stopped_is_killed_for_another(preempting):
+    jobs = preempting("cancel", YOD_KILL_WAIT_S="0.5", YOD_END_S="1")
+    free = jobs.submit(
+        "-queue", "free", "-sz", "4", "--wrap", "kill -STOP $PPID; echo up >said; read line <go"
+    )
+    jobs.said.until("up")
+    paid = jobs.submit("-queue", "paid", "--wrap", "true")
+    assert jobs.wait(paid) == 0
+    assert jobs.wait(free) == 143

@@ -179,3 +179,26 @@ def test_each_sees_all_nodes_operators_operate_and_others_touch_only_what_is_the
     _, out, _ = shared.ask("alice", "yodjob", "history", job_id)
     assert "olive" in out
     assert shared.ask("bob", "yodjob", "history", job_id)[1].count(job_id) == 0
+
+
+def test_root_and_operators_end_all_jobs_by_pingd_and_others_only_theirs(shared: Shared) -> None:
+    def start() -> subprocess.Popen[str]:
+        yod = shared.start("alice", "yod", "sh", "-c", "echo up; exec sleep 600")
+        assert yod.stdout is not None and yod.stdout.readline() == "up\n"
+        return yod
+
+    for number, by in enumerate(("root", "olive", "alice"), start=1):
+        with start() as yod:
+            refused = (1, "", f"pingd: job {number} belongs to alice\n")
+            for request in ("-interrupt", "-nicekill", "-reset"):
+                assert shared.ask("bob", "pingd", request, "-job", str(number)) == refused
+                nothing = "pingd: no job there that you may end; 1 job is another user's\n"
+                assert shared.ask("bob", "pingd", request, "-all") == (1, "", nothing)
+            status, _, err = shared.ask("bob", "pingd", "-kill", "-all")
+            assert (status, err.startswith("pingd: bob may not change nodes")) == (1, True)
+            if by == "root":
+                assert shared.root("pingd", "-interrupt", "-all").returncode == 0
+            else:
+                assert shared.ask(by, "pingd", "-reset", "-job", str(number))[::2] == (0, "")
+            yod.communicate(timeout=LIMIT_S)
+            assert yod.returncode == 128 + (15 if by == "root" else 9)

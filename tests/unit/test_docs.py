@@ -9,14 +9,19 @@ import click
 import pytest
 
 import allocator.cli
+import ensemble.cli
 import partition.pingd
 import partition.yodjob
 import pct.cli
 import yod.cli
+import yod.pilot.command
 from native.options import of_click
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("allocator", "bench", "docs", "examples", "native", "partition", "pct", "tests", "yod")
+FOLDERS = (
+    *("allocator", "bench", "docs", "ensemble", "examples", "native", "partition", "pct"),
+    *("tests", "yod"),
+)
 PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md"]
 _CODE = re.compile(r"`([^`\n]+)`")
 _PLACE = re.compile(rf"((?:{'|'.join(FOLDERS)})/(?:[\w.-]+/)*(?:[\w-]+\.[\w.]+)?)(?::(\w+))?")
@@ -61,6 +66,12 @@ OPTIONS = {
     "pct": of_click(pct.cli.command.params),
     "pingd": of_click(partition.pingd.command.params),
     "yod": yod.cli.OPTIONS,
+    "ensemble": of_click(ensemble.cli.command.params),
+    "yod-pilot": [
+        option
+        for each in yod.pilot.command.command.commands.values()
+        for option in of_click(each.params)
+    ],
     "yodjob": [option for each in COMMANDS_OF_YODJOB.values() for option in of_click(each.params)],
 }
 

@@ -20,21 +20,26 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("native", "allocator", "pct", "yod", "partition")
+PACKAGES = ("native", "allocator", "pct", "yod", "partition", "ensemble")
 
 # Those that a user starts, and what they may import that others may not.
 COMMANDS = {
     *("allocator.cli", "pct.cli", "yod.cli", "yod.command", "yod.agent"),
     *("partition.pingd", "partition.yodctl", "partition.yodjob", "native.__main__"),
-    "partition.server.cli",
+    *("partition.server.cli", "ensemble.cli", "yod.pilot.command"),
 }
 # Rooms whose modules are commands of one of these, or read them.
 OF_COMMANDS = {"partition.commands", "partition.completion"}
 
 # Parts of the interface for Python programs that asyncio programs use.
-ASYNCIO = {"yod.aio", "yod.aiohost", "yod.allocation"}
-# They read the process's own state: directory, environment, streams.
-FRONT = {*ASYNCIO, "yod.api", "yod.frontend", "yod.jobs", "yod.launching"}
+ASYNCIO = {"yod.aio", "yod.aiohost", "yod.allocation", "yod.pilot.client.aio"}
+# They read the process's own state: directory, environment, streams. yod.checkpoint is for ranks.
+# yod.pilot.agent.steps is the same for the agent of a pilot.
+FRONT = {
+    *ASYNCIO,
+    *("yod.api", "yod.checkpoint", "yod.ensemble", "yod.frontend", "yod.jobs", "yod.launching"),
+    "yod.pilot.agent.steps",
+}
 
 # The standard library's pure parts: values, types and functions of their
 # arguments. `signal` and `errno` are for their numbers.
@@ -76,8 +81,9 @@ BOUND = {
     "click": COMMANDS | OF_COMMANDS | {"native.host.config"},  # which reads their options
     "mpi4py": set(),
     "native._native": {"native.host", "native.port", "native.portals", "native.transport"},
-    "numpy": {"allocator.nodes", "allocator.queue"},
+    "numpy": {"allocator.nodes", "allocator.queue", "ensemble.library"},
     "h11": {"partition.web"},
+    "matplotlib": {"yod.pilot.plot"},
     "rich": COMMANDS | {"partition.status.screen", "yod.host"},
     "sqlite3": {"allocator.host"},
 }
@@ -214,6 +220,7 @@ def test_a_module_imports_what_the_rule_of_its_room_names():
             if not room_of(module).may_import(found.name)
             and found.name != "native._native"  # a library in the rule below
             and not (module in may_see_all and found.under("partition"))
+            and not (module == "yod.ensemble" and found.under("ensemble.library"))
         ]
     )
 
@@ -224,8 +231,24 @@ def test_only_commands_and_the_api_import_partition_and_only_when_they_need_it()
             (module, found)
             for module, found in OURS
             if found.under("partition")
-            and package_of(module) != "partition"
+            and package_of(module) not in ("partition", "ensemble")
             and ((found.at_start and not found.for_types) or module not in COMMANDS | FRONT)
+        ]
+    )
+
+
+def test_nothing_that_launches_imports_ensembles():
+    """The launcher of ensembles is a user of the others; yod.ensemble is its public face."""
+    complain(
+        [
+            (module, found)
+            for module, found in OURS
+            if (
+                found.under("ensemble")
+                and package_of(module) != "ensemble"
+                and module != "yod.ensemble"
+            )
+            or found.under("yod.ensemble")
         ]
     )
 
@@ -362,6 +385,7 @@ ALONE = (
     "yod.api",
     "yod.jobs",
     "yod.launching",
+    "yod.pilot",
     "yod.host.own",
     "yod.host.terminal",
     "partition.find.state",

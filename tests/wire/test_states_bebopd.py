@@ -53,6 +53,7 @@ def _said_by(sender: str, label: str) -> Message:
         "node.resume": nodes.Resume((0,)),
         "node.restart": nodes.Restart((0,)),
         "node.ask_events": nodes.AskNodeEvents((), 1),
+        "node.end_jobs": nodes.EndJobs(nodes.Ending.INTERRUPT),
         "batch.started": batch.Started(1),
         "batch.ended": batch.BrokerEnded(1, 0, b""),
         "batch.submit": batch.Submit(bytes(16), alloc.NodeSpec(1), "a", 0.0, b""),

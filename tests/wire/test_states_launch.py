@@ -10,7 +10,7 @@ import pytest
 from native.errors import Refusal
 from native.ids import PortalId
 from native.machine import Event
-from native.wire import alloc, io, load, pmi
+from native.wire import alloc, group, io, load, pmi
 from native.wire.base import Message
 from tests.unit.yod import launch_of
 from tests.wire.states import ALONE, EXCESS, ask, cells_of, table_after
@@ -51,6 +51,8 @@ LAUNCH_ROWS: dict[str, tuple[PortalId, Message]] = {
     "`pmi.ask`, another question": (launch_of.ROOT, ask(1, 0)),
     "`pmi.alone`": (launch_of.ROOT, ALONE),
     "`pmi.excess`": (launch_of.ROOT, EXCESS),
+    "`checkpoint.done`": (launch_of.ROOT, group.Done(launch_of.JOB_ID, 1, 9)),
+    "`group.seen`": (launch_of.ROOT, group.Seen(launch_of.JOB_ID, 0, 20, b"")),
     "anything else": (launch_of.ROOT, load.Go(launch_of.JOB_ID)),
 }
 

@@ -31,7 +31,7 @@ JOB_TABLE = "### 5.1 A job on a node"
 def _job(state: JobState, size: int, place: int, **fields) -> Job:
     """A job in a state: alone, root of three, or a leaf of three; place 3 of 7 when 4 wide."""
     parent = job_of.YOD if place == 0 else job_of.pct((place - 1) // 2)
-    message = job_of.load_message(size, place, has_input=True, **fields)
+    message = job_of.load_message(size, place, **{"input_ranks": ((0, 0),), **fields})
     job = Job(message, job_of.credential(size), parent, job_of.BEGIN)
     job.begin(job_of.BEGIN)
     children = [each for each in (2 * place + 1, 2 * place + 2) if each < size]
@@ -66,6 +66,13 @@ def _alone(state: JobState) -> Job:
 
 def _root(state: JobState) -> Job:
     return _job(state, 3, 0)
+
+
+def _fed(state: JobState) -> Job:
+    """A root of three that has passed on input."""
+    job = _job(state, 3, 0, input_ranks=((0, 2),))
+    job.handle(job_of.received(PARENT, io.Input(ID, b"x")), job_of.BEGIN)
+    return job
 
 
 def _leaf(state: JobState) -> Job:
@@ -116,8 +123,20 @@ def _having(*events: Event) -> Callable[[JobState], Job]:
 
 PARENT, CHILD = job_of.YOD, job_of.pct(1)
 FIRST_OUTPUT = io.Output(ID, 1, 1, 0, b"x")
+OF_JOBS = ("load", "group", "io", "pmi", "checkpoint")
 QUESTIONS = [cls.__struct_config__.tag for cls in pmi.Question.__subclasses__()]
 SPAWN = job_of.spawn(1, 3)
+
+
+BEGIN = group.Begin(ID, 10, 60.0, 2, b"{}")
+
+
+def _saving(state: JobState) -> Job:
+    """Alone, and it makes a checkpoint, if it can in this state."""
+    job = _job(state, 1, 0, checkpoints=group.Checkpoints(b"/scratch", "c"))
+    if state is JobState.RUNNING:
+        job.handle(job_of.received(PARENT, BEGIN), job_of.BEGIN)
+    return job
 
 
 def _fence_in(number: int) -> pmi.FenceIn:
@@ -149,8 +168,7 @@ JOB_ROWS: dict[tuple[str, str], tuple[Callable[[JobState], Job], PortalId, Messa
     ("parent", "`load.signal`"): (_alone, PARENT, load.Signal(ID, 10)),
     ("parent", "`load.all_done`"): (_alone, PARENT, load.AllDone(ID)),
     ("parent", "`io.output_credit`"): (_alone, PARENT, io.OutputCredit(ID, 1, 1)),
-    ("parent", "`io.input` (to the root)"): (_alone, PARENT, io.Input(ID, b"x")),
-    ("parent", "`io.input` (to another)"): (_leaf, job_of.pct(0), io.Input(ID, b"x")),
+    ("parent", "`io.input`"): (_alone, PARENT, io.Input(ID, b"x")),
     ("parent", "`pmi.fence_out` (present number)"): (
         _leaf,
         job_of.pct(0),
@@ -187,6 +205,9 @@ JOB_ROWS: dict[tuple[str, str], tuple[Callable[[JobState], Job], PortalId, Messa
         job_of.pct(0),
         job_of.replaced(SPAWN, environments=()),
     ),
+    ("parent", "`checkpoint.begin`"): (_alone, PARENT, BEGIN),
+    ("parent", "`checkpoint.begin` (while one is made)"): (_saving, PARENT, BEGIN),
+    ("parent", "`group.look`"): (_alone, PARENT, group.Look(ID, 1)),
     ("parent", "`group.adopted`"): (_leaf, job_of.pct(0), group.Adopted(ID)),
     ("child", "`load.vote`"): (_root, CHILD, job_of.vote(1)),
     ("child", "`load.loaded`"): (_voting, CHILD, load.Loaded(ID, job_of.slowest(1))),
@@ -208,6 +229,7 @@ JOB_ROWS: dict[tuple[str, str], tuple[Callable[[JobState], Job], PortalId, Messa
     ("child", "`load.completions`"): (_root, CHILD, load.Completions(ID, ())),
     ("child", "`load.released`"): (_root, CHILD, load.Released.of(ID, (21,))),
     ("child", "`io.output`"): (_root, CHILD, FIRST_OUTPUT),
+    ("child", "`io.input_credit`"): (_fed, CHILD, io.InputCredit(ID, 1)),
     ("child", "`pmi.fence_in` (present number)"): (_root, CHILD, _fence_in(0)),
     ("child", "`pmi.fence_in` (another number)"): (_root, CHILD, _fence_in(9)),
     ("child", "`pmi.ask` (target here)"): (_root, CHILD, ask(1, 0)),
@@ -234,6 +256,8 @@ JOB_ROWS: dict[tuple[str, str], tuple[Callable[[JobState], Job], PortalId, Messa
         EXCESS,
     ),
     ("child", "`load.spawned`"): (_root, CHILD, load.Spawned(ID, 1, 1)),
+    ("child", "`checkpoint.done`"): (_root, CHILD, group.Done(ID, 1, 9)),
+    ("child", "`group.seen`"): (_root, CHILD, group.Seen(ID, 1, 21, b"")),
     ("place below", "`group.orphan`"): (
         lambda state: _job(state, 7, 0),
         job_of.pct(3),
@@ -272,18 +296,21 @@ def test_what_a_parent_or_child_may_not_send_is_refused(state):
     """Rows that the table has not are violations, from a parent and from a child."""
     from_parent = {"load.use_shared", "load.go", "load.signal", "load.all_done"}
     from_parent |= {"io.output_credit", "io.input", "pmi.fence_out", "group.adopted"}
-    from_parent |= {"load.spawn", "pmi.reply"}
+    from_parent |= {"load.spawn", "pmi.reply", "checkpoint.begin", "group.look"}
     from_child = {"load.vote", "load.loaded", "load.held", "load.failure", "load.completions"}
     from_child |= {"load.late", "load.released", "load.spawned", "io.output", "pmi.fence_in"}
     from_child |= {
         "pmi.reply",
         "pmi.alone",
         "pmi.excess",
+        "checkpoint.done",
+        "group.seen",
+        "io.input_credit",
         *(f"pmi.ask.{name}" for name in QUESTIONS),
     }
     anybody = {"load.reset", "group.orphan", "load.load"}
     for name in protocol.VECTORS:
-        if name.partition(".")[0] not in ("load", "group", "io", "pmi") or name in anybody:
+        if name.partition(".")[0] not in OF_JOBS or name in anybody:
             continue
         message = codec.decode(protocol.read_vector(name))
         for source, allowed in ((PARENT, from_parent), (CHILD, from_child)):

@@ -12,11 +12,12 @@ from yod.guest.collected import Collected, open_collection
 from yod.guest.feed import Feed, RankEnded, Started
 from yod.guest.front import GuestFront, Source
 from yod.guest.request import Request
-from yod.guest.results import JobTimeoutError, Result, rank_of, result_of
+from yod.guest.results import JobTimeoutError, Result, result_of
 from yod.host.front import OnBroken, OnWritten, Screen
 from yod.launch.phases import BEFORE_GO, Phase
 from yod.launching import Cancellation, Launching
 from yod.plan.prepared import Prepared
+from yod.ranks import rank_of
 
 _BY_TIMEOUT = "the timeout"  # who has cancelled the job, for the user
 

@@ -13,7 +13,8 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from yod.guest.collected import LEFT_OUT, MESSAGES_MAX
-from yod.guest.results import RankResult, Result
+from yod.guest.results import Result
+from yod.ranks import RankResult
 
 
 class Started(Struct, frozen=True):

@@ -21,7 +21,7 @@ from yod import launching
 from yod.host import own
 from yod.plan import loadfile, plan
 from yod.plan.invocation import Invocation
-from yod.plan.plan import Options, Style
+from yod.plan.plan import RANK_0, Options, Style
 from yod.plan.prepared import Prepared
 from yod.plan.shape import Shape, made
 from yod.program import image
@@ -267,7 +267,7 @@ def request(
             is_quiet=quiet,
             kills_at_once=kill,
             keeps_going=keep_going,
-            has_input=has_input,
+            input_ranks=RANK_0 if has_input else (),
             mpi=mpi,
             libpmix=libpmix and os.path.abspath(libpmix),
             has_portals=with_portals,

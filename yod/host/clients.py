@@ -8,7 +8,8 @@ import os
 from native.errors import PeerProtocolError
 from native.wire import job
 from yod.host.register import Registration
-from yod.launch.status import Status
+from yod.host.status import Status
+from yod.launch.events import Checkpointed, Looked, Told
 
 
 class Clients:
@@ -24,6 +25,10 @@ class Clients:
             registration.unix_pid,
         )
         self._clients: set[_Client] = set()
+        self._await: dict[type[job.Request], set[_Client]] = {
+            job.Checkpoint: set(),
+            job.Look: set(),
+        }
 
     def add(self, end: _socket.socket) -> None:
         """Talk to a command of the launch's user."""
@@ -43,9 +48,28 @@ class Clients:
                 client.say(ended)
             client.close()
 
+    def told(self, told: Told) -> None:
+        """Answer those who have asked."""
+        reply: job.Reply
+        if isinstance(told, Looked):
+            stacks = told.stacks.decode(errors="replace")
+            reply = job.Stacks(job.sayable(told.node), stacks, job.sayable(told.text), told.left)
+            waiting, is_last = self._await[job.Look], not told.left
+        else:
+            assert isinstance(told, Checkpointed)
+            path = job.sayable(told.path.decode(errors="replace"))
+            reply = job.Refused(job.sayable(told.text)) if told.text else job.Checkpointed(path)
+            waiting, is_last = self._await[job.Checkpoint], True
+        for client in list(waiting):
+            client.say(reply)
+        if is_last:
+            waiting.clear()
+
     def gone(self, client: _Client) -> None:
         """A connection has been closed."""
         self._clients.discard(client)
+        for waiting in self._await.values():
+            waiting.discard(client)
 
     def asked(self, client: _Client, request: job.Request) -> None:
         """Answer, then do what was asked for: that may end the launch, and the connection."""
@@ -54,6 +78,8 @@ class Clients:
         reply, event = self._status.answer(request, registration.id, registration.began, now)
         if reply is not None:
             client.say(reply)
+        elif type(request) in self._await:
+            self._await[type(request)].add(client)
         if event is not None:
             registration.handle(event)
 

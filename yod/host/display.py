@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from native.limits import Limits
 from native.loop.reactor import Reactor
 from yod.host.front import Front, OnBroken, OnWritten, Screen
@@ -111,11 +113,26 @@ def open_displays(
     limits: Limits,
     on_written: OnWritten,
     on_broken: OnBroken,
+    *,
+    has_stamps: bool = False,
 ) -> dict[int, Screen]:
-    """Displays of standard output (1) and error (2); one for both if they are the same."""
+    """Displays of standard output (1) and error (2); one for both if they are the same.
+
+    Args:
+        has_stamps: the time is put in front of each line.
+    """
+    stamp = _stamp if has_stamps else None
 
     def display(number: int) -> Display:
-        return Display(reactor, front, number, Lines(style, size, limits), on_written, on_broken)
+        lines = Lines(style, size, limits, stamp)
+        return Display(reactor, front, number, lines, on_written, on_broken)
 
     first = display(1)
     return {1: first, 2: first if front.are_outputs_same else display(2)}
+
+
+def _stamp() -> bytes:
+    """The local time to the millisecond, as ISO 8601 has it, and a space."""
+    now_ns = time.time_ns()
+    text = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(now_ns // 10**9))
+    return f"{text}.{now_ns // 10**6 % 1000:03d} ".encode()

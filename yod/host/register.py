@@ -16,6 +16,7 @@ from native.host import jobsockets, unixsockets
 from native.limits import Limits
 from native.loop.reactor import Reactor, Watch
 from native.machine import Event
+from yod.launch.events import Told
 from yod.launch.machine import Launch
 
 if TYPE_CHECKING:  # most launches are asked nothing
@@ -104,6 +105,11 @@ class Registration:
         except OSError:
             return
         self._watch = self.reactor.watch(self._socket.fileno(), self._ready)
+
+    def told(self, told: Told) -> None:
+        """Answer the commands that have asked."""
+        if self._clients is not None:
+            self._clients.told(told)
 
     def close(self) -> None:
         """Give up the id, and tell those who wait how the launch has ended."""

@@ -9,7 +9,7 @@ from native.limits import Limits
 from native.machine import Action, DeadlineReached, PeerGone, Send
 from native.waitstatus import SIGNAL_BASE
 from native.wire import alloc, codec
-from native.wire.base import MESSAGE_MAX_BYTES, JobEnd, State
+from native.wire.base import MESSAGE_MAX_BYTES, NO_TERMS, JobEnd, State, Terms
 from yod.launch.ending import Ending
 from yod.launch.events import OutputClosed, OutputFailed, Tell
 from yod.launch.phases import Phase, Progress
@@ -78,6 +78,7 @@ class Allocation:
             plan.options.overlaps,
             plan.options.is_exclusive,
             plan.after,
+            Terms(constraint=chosen) if (chosen := plan.options.constraint) else NO_TERMS,
         )
         if (size := len(codec.encode_part(request))) > MESSAGE_MAX_BYTES:
             return self._too_long(

@@ -71,7 +71,9 @@ class Closing:
     def failed(self, append: Append, reason: str) -> None:
         """A file could not be added to."""
         path = shown(append.path)
-        if not append.is_log:
+        if append.path == self._records.json_file:
+            self._faults.append(f"--report {path}: {reason}; this launch is not in it")
+        elif not append.is_log:
             self._faults.append(f"{path}: {reason}; the report follows here")
             self._faults += self._report.table()
         elif self._records.is_log_chosen:
@@ -85,8 +87,10 @@ class Closing:
             return lines
         is_pipe_closed = report.exit_status == SIGNAL_BASE + signal.SIGPIPE and not report.reason
         has_told = not records.has_summary or lines or is_pipe_closed
-        if (report.completions or report.lost) and not has_told:
-            lines += report.summary()
+        if records.has_completions and report.job_id:
+            lines += report.table()
+        elif (report.completions or report.lost) and not has_told:
+            lines += report.summary() + report.evidence()
         if records.has_timing:
             for phase, seconds, slowest in timing:
                 text = f"{phase:<10} {seconds:8.4f} s"

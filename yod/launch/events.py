@@ -63,6 +63,24 @@ class TimeLimitAsked(Event, frozen=True):
     time_s: float
 
 
+class CheckpointAsked(Event, frozen=True):
+    """A checkpoint is to be made.
+
+    Attributes:
+        ends: the job ends behind it.
+        signal_number: that asks for the end, which comes also without a checkpoint; 0: none does.
+        is_timeout: the time limit asks for it, likewise.
+    """
+
+    ends: bool
+    signal_number: int = 0
+    is_timeout: bool = False
+
+
+class LookAsked(Event, frozen=True):
+    """A command asks where the ranks are."""
+
+
 class OutputWritten(Event, frozen=True):
     """Output has been written; ``count_bytes`` is 0 for yod's own lines."""
 
@@ -181,6 +199,38 @@ class Detach(Action, frozen=True):
     """Keep the output, let terminals attach, and use this one no more."""
 
     is_hangup: bool
+
+
+class Told(Action, frozen=True):
+    """Base of what commands are told that have asked."""
+
+
+class Looked(Told, frozen=True):
+    """Tell the commands that ask where the ranks are what one node has seen.
+
+    Attributes:
+        node: its name; empty: the text is about all.
+        stacks: a tree of stacks.
+        text: why there is none, or what is missing.
+        left: nodes that have not answered yet.
+    """
+
+    node: str
+    stacks: bytes
+    text: str
+    left: int
+
+
+class Checkpointed(Told, frozen=True):
+    """Answer the commands that have asked for a checkpoint.
+
+    Attributes:
+        path: of the checkpoint.
+        text: why there is none; empty: there is.
+    """
+
+    path: bytes
+    text: str
 
 
 class Tell(Action, frozen=True):

@@ -21,13 +21,20 @@ Times are seconds on the caller's clock, which stands still while the reader is 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from native.limits import Limits
 from yod.plan.plan import Style
 
 # Bytes to write, the stream that they belong to, and how many of them a rank wrote.
 Piece = tuple[bytes | bytearray | memoryview, int, int]
 
+Stamp = Callable[[], bytes]
+
 NEWLINE: Piece = (b"\n", 1, 0)
+
+# Of a rank's standard error so much is kept, and of so many ranks.
+WORDS_BYTES, WORDS_LINES, WORDS_RANKS = 2048, 12, 1024
 
 
 class _Source:
@@ -54,11 +61,14 @@ class Lines:
 
     Args:
         size: ranks that the job begins with.
+        stamp: gives what is put in front of a line that is shown now; None: nothing is.
     """
 
-    def __init__(self, style: Style, size: int, limits: Limits) -> None:
-        self._is_labelled = style is Style.LABELLED
-        self._is_raw = style is Style.RAW or (style is Style.WHOLE and size == 1)
+    def __init__(self, style: Style, size: int, limits: Limits, stamp: Stamp | None = None) -> None:
+        self._stamp = stamp
+        self._has_ranks = style is Style.LABELLED
+        self._is_labelled = self._has_ranks or stamp is not None
+        self._is_raw = style is Style.RAW or (size == 1 and not self._is_labelled)
         self._may_grow = style is Style.WHOLE  # a spawned rank ends is_raw
         self._limits = limits
         self._width = len(str(size - 1))
@@ -248,6 +258,7 @@ class Lines:
     def _render(self, source: _Source, data: bytes | memoryview, pieces: list[Piece]) -> None:
         """Append what is held of a source, then ``data``: complete lines, or one open line."""
         stream = source.stream
+        stamp = b"" if self._stamp is None else self._stamp()
         if source in self._tails:
             tail = self._tails.pop(source)
             self._tail_bytes -= len(tail)
@@ -260,12 +271,50 @@ class Lines:
                 data = data[1:]  # a held line has none
                 source.is_cut = False
             if (source.is_cut or self._is_labelled) and (tail or data):
-                pieces.append((source.label, stream, 0))
+                pieces.append((self._label(source, stamp), stream, 0))
             source.is_cut = False
         if tail:
             pieces.append((tail, stream, len(tail)))
         if self._is_labelled and data[-1:] == b"\n":
-            labelled = bytes(data).replace(b"\n", b"\n" + source.label)
-            pieces.append((memoryview(labelled)[: -len(source.label)], stream, len(data)))
+            label = self._label(source, stamp)
+            labelled = bytes(data).replace(b"\n", b"\n" + label)
+            pieces.append((memoryview(labelled)[: -len(label)], stream, len(data)))
         elif data:
             pieces.append((data, stream, len(data)))
+
+    def _label(self, source: _Source, stamp: bytes) -> bytes:
+        """What is put in front of a line; the rest of one that was cut names its rank."""
+        return stamp + source.label if self._has_ranks or source.is_cut else stamp
+
+
+class LastWords:
+    """The end of each rank's standard error: evidence, should the rank fail.
+
+    Of very many ranks, those are known that have written last.
+    """
+
+    def __init__(self) -> None:
+        self._ends: dict[int, bytes] = {}
+        self._last = -1  # the rank that has written last, on either stream
+
+    def add(self, rank: int, stream: int, data: bytes) -> None:
+        """A rank has written."""
+        self._last = rank
+        if stream != 2:
+            return
+        known = self._ends.pop(rank, b"")  # comes last again
+        self._ends[rank] = (known + data[-WORDS_BYTES:])[-WORDS_BYTES:]
+        if len(self._ends) > WORDS_RANKS:
+            del self._ends[next(iter(self._ends))]
+
+    def of(self, rank: int) -> list[str]:
+        """Its last lines, few; the first of them may lack its beginning."""
+        lines = self._ends.get(rank, b"").decode(errors="replace").splitlines()
+        return [
+            "".join(c if c.isprintable() or c == "\t" else "?" for c in line)
+            for line in lines[-WORDS_LINES:]
+        ]
+
+    def are_seen(self, rank: int) -> bool:
+        """Nothing was written after what this rank has written."""
+        return self._last == rank

@@ -189,7 +189,7 @@ def load_message(plan: Plan, grant: alloc.Grant, limits: Limits) -> load.Load:
         umask=plan.umask,
         limits=plan.limits,
         mpi=plan.mpi,
-        has_input=plan.options.has_input,
+        input_ranks=plan.options.input_ranks,
         chunk_bytes=limits.chunk_bytes,
         deadline_s=limits.phase_s,
         orphan_s=limits.orphan_s,
@@ -197,6 +197,9 @@ def load_message(plan: Plan, grant: alloc.Grant, limits: Limits) -> load.Load:
         addresses=grant.addresses,
         ignored=plan.ignored_signals,
         is_allocation=plan.options.outlives_nodes,
+        checkpoints=None if plan.checkpointing is None else plan.checkpointing.where,
+        files=plan.options.files,
+        dialects=plan.options.dialects,
     )
 
 

@@ -11,6 +11,9 @@ data. A part calls only parts of the lines above its own:
     allocation             the request for nodes
     loading                from the grant to go
     running                completions, the kill delay, input
+    checkpoints            the ranks are written down
+    looks                  where the ranks are, for commands that ask
+    time limit             the end of the ranks' time
     control                the user's signals
     failures               failed nodes, lost peers, output that cannot be written
     notices                what yod waits for
@@ -22,21 +25,25 @@ import signal
 from collections.abc import Callable
 from typing import Any
 
+from native.deadlines import earliest
 from native.errors import IllegalTransition
 from native.ids import PortalId
 from native.limits import Limits
 from native.machine import Action, DeadlineReached, Event, MessageReceived, PeerGone
-from native.wire import alloc, io, load, pmi
+from native.wire import alloc, group, io, load, pmi
 from native.wire.base import Message
 from yod.launch.allocation import Allocation
+from yod.launch.checkpoints import Checkpoints
 from yod.launch.control import Control
 from yod.launch.ending import Ending
 from yod.launch.events import (
+    CheckpointAsked,
     Continued,
     DetachAsked,
     Detached,
     InputRead,
     Interrupted,
+    LookAsked,
     NotDetached,
     NotShared,
     ObjectDelivered,
@@ -52,6 +59,7 @@ from yod.launch.events import (
 )
 from yod.launch.failures import Failures
 from yod.launch.loading import Loading
+from yod.launch.looks import Looks
 from yod.launch.notices import Notices
 from yod.launch.output import Outputs
 from yod.launch.phases import Phase, Progress
@@ -59,6 +67,7 @@ from yod.launch.report import Report
 from yod.launch.running import Running
 from yod.launch.signals import Interrupts
 from yod.launch.spawn import Spawner
+from yod.launch.timelimit import TimeLimits
 from yod.launch.tree import Tree
 from yod.plan.plan import Plan
 
@@ -99,11 +108,20 @@ class Launch:
         loading = Loading(plan, progress, tree, report, outputs, spawner, ending, limits)
         running = Running(plan.options, progress, tree, report, spawner, ending, limits)
         self._control = control = Control(plan.options, progress, tree, report, interrupts, ending)
+        self._checkpoints = checkpoints = Checkpoints(
+            plan, progress, tree, report, ending, limits.node_mtbf_s
+        )
+        self._looks = looks = Looks(progress, tree)
+        self._time_limits = TimeLimits(
+            plan.options, progress, tree, report, ending, checkpoints, limits.kill_delay_s
+        )
         failures = Failures(
             progress, tree, report, interrupts, ending, bebopd, plan.options.outlives_nodes
         )
 
         any_phase: Row = {
+            CheckpointAsked: checkpoints.asked,
+            LookAsked: looks.not_now,
             **dict.fromkeys(MAY_BE_LATE, _ignore),
             DetachAsked: control.detach,
             Detached: control.detached,
@@ -168,6 +186,9 @@ class Launch:
             Phase.RUNNING: {
                 **before_end,
                 load.Completions: running.completed,
+                group.Done: checkpoints.done,
+                group.Seen: looks.seen,
+                LookAsked: looks.asked,
                 io.InputCredit: running.input_wanted,
                 pmi.Ask: spawner.asked,
                 pmi.Alone: running.ranks_are_alone,
@@ -232,6 +253,10 @@ class Launch:
         """Its user has left it."""
         return self._control.is_detached
 
+    def why_no_checkpoint(self, *, ends: bool = False) -> str:
+        """Why none can be begun now; empty: one can, or the job can end behind one."""
+        return self._checkpoints.why_not(ends=ends)
+
     def show_suspended(self, is_suspended: bool) -> None:
         """Its ranks run what is suspended, or is so no more: the PCTs of an allocation."""
         self._tree.is_suspended = is_suspended
@@ -262,7 +287,8 @@ class Launch:
 
     def deadline(self) -> float | None:
         """Time of the next ``DeadlineReached``, or None when nothing is timed."""
-        return self._progress.deadline()
+        timed = self._checkpoints.deadline(), self._time_limits.deadline()
+        return earliest(self._progress.deadline(), self._looks.deadline(), *timed)
 
     def handle(self, event: Event, now: float) -> list[Action]:
         """Advance by one event.
@@ -272,14 +298,18 @@ class Launch:
             IllegalTransition: no such event here; a bug.
         """
         if isinstance(event, DeadlineReached) and not self._progress.take_due(now):
-            return self._notices.due(now)
+            others = self._checkpoints.due(now), self._time_limits.due(now), self._looks.due(now)
+            return [*self._notices.due(now), *others[0], *others[1], *others[2]]
         match event:
             case Interrupted() if self._control.outlives(event):
                 event = DetachAsked(is_hangup=True)
             case NotDetached(_, is_hangup=True):
                 event = Interrupted(signal.SIGHUP)  # what a hang-up means else
-        if isinstance(event, Interrupted) and not self._interrupts.take(now):
-            return []  # it belongs to the last press
+        if isinstance(event, Interrupted):
+            if not self._interrupts.take(now):
+                return []  # it belongs to the last press
+            if self._checkpoints.precedes(event):
+                event = CheckpointAsked(ends=True, signal_number=event.signal_number)
         row = self._table[self.phase]
         if isinstance(event, MessageReceived):
             return row.get(type(event.message), _ignore)(event.message, now)

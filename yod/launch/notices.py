@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from native.machine import Action
-from native.wire.load import Late
+from native.wire.load import Late, ShippedObject
 from yod.launch.events import Tell
 from yod.launch.output import Outputs
 from yod.launch.phases import Phase, Progress
 from yod.launch.tree import Tree
-from yod.launch.waiting import files
 from yod.plan.plan import Plan
 
 
@@ -50,7 +49,7 @@ class Notices:
             case Phase.FORMING:
                 return f"votes from {self._who()}"
             case Phase.LOADING:
-                return f"{files(self._plan.objects)} to be sent to {self._who()}"
+                return f"{_files(self._plan.objects)} to be sent to {self._who()}"
             case Phase.STARTING:
                 return f"ranks to be at their entry on {self._who()}"
             case Phase.RESETTING:
@@ -61,3 +60,11 @@ class Notices:
 
     def _who(self) -> str:
         return self._progress.waiting.who(otherwise=self._tree.nodes[0].name)
+
+
+def _files(objects: tuple[ShippedObject, ...]) -> str:
+    """The names and the size of the objects that are sent to nodes."""
+    shipped = [each for each in objects if each.digest]
+    names = ", ".join(each.path.decode(errors="replace") or "arguments" for each in shipped[:3])
+    more = f" and {len(shipped) - 3} more" if len(shipped) > 3 else ""
+    return f"{names}{more} ({sum(each.size for each in shipped) / 1e6:.1f} MB)"

@@ -66,6 +66,7 @@ class Outputs:
     def __init__(self, tree: Tree, report: Report, limits: Limits) -> None:
         self._tree = tree
         self._report = report
+        self._words = report.last_words
         self._line_room_bytes = limits.line_room_bytes
         self._ledgers = {stream: OutputLedger(limits.output_window_bytes) for stream in STREAMS}
 
@@ -83,6 +84,7 @@ class Outputs:
             actions.append(Tell(f"{gap} bytes of rank {output.rank}'s output are lost"))
             self._report.note(f"{gap} bytes of output lost")
         actions.append(Write(output.stream, output.rank, data))
+        self._words.add(output.rank, output.stream, data)
         return actions
 
     def written(self, event: OutputWritten, now: float) -> list[Action]:

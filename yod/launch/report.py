@@ -25,10 +25,14 @@ from native.wire.alloc import Grant
 from native.wire.base import JobEnd, State, clipped
 from native.wire.load import Failure, FailureKind, Held, Outcome
 from native.wire.runs import Run
+from yod.launch.lines import LastWords
 
 NEVER_STARTED = 125
+TIMEOUT_STATUS = 124  # as timeout(1) has it
 NOT_EXECUTABLE = 126
 NOT_FOUND = 127
+
+_TABLE = "{:<20} {:>6} {:>5} {:>8} {:>9} {:>9} {:>6}  {}"
 
 _STATUS = {
     FailureKind.NOT_FOUND: NOT_FOUND,
@@ -59,11 +63,14 @@ class Report:
         exit_status: None until :meth:`close`.
         reason: one line that says why the job failed; empty: it did not, or ranks tell.
         first_failure: the first rank that failed, and how; empty: none did.
+        first_failed: that rank; -1: none.
         lost: nodes that are out of reach, or whose end bebopd could not confirm.
         interrupted_by: the signal that ended the job; 0: none did.
         was_left: the user did not wait for the end of the job.
         is_unready: a node could not be made ready by the site's hooks, and is drained.
+        is_timed_out: its time limit has ended it.
         notes: further lines for the table's end.
+        last_words: what the ranks have last written on standard error.
         stands_for: gives the end of the allocation whose PCTs the ranks are; None: they are a
             job of their own.
     """
@@ -72,11 +79,13 @@ class Report:
         self.exit_status: int | None = None
         self.reason = ""
         self.first_failure = ""
+        self.first_failed = -1
         self.lost: set[int] = set()
         self.interrupted_by = 0
-        self.was_left = self.is_unready = False
+        self.was_left = self.is_unready = self.is_timed_out = False
         self.completions: dict[int, Completion] = {}
         self.notes: list[str] = []
+        self.last_words = LastWords()
         self.stands_for: Callable[[], JobEnd] | None = None
         self.job_id = 0
         self.nodes: tuple[int, ...] = ()
@@ -91,6 +100,7 @@ class Report:
         self._failed_with: int | None = None  # exit status of a failure other than a rank's
         self._first_status: int | None = None  # exit status of the first rank that failed
         self._aborted_by: int | None = None  # the rank, if its abort was the first failure
+        self._told_of = -1  # that the user was told of as it happened
 
     @property
     def size(self) -> int:
@@ -181,10 +191,22 @@ class Report:
             self._aborted_by = self._failed_with = None
         if is_cause or self._first_status is None:
             self._first_status = exit_status(outcome.wait_status)
-            rank = min(counted)
+            rank = self.first_failed = min(counted)
             where = self.node_names.get(self.completions[rank].node, "?")
             self.first_failure = f"rank {rank} on {where}: {how_it_ended(outcome.wait_status)}"
         return fresh
+
+    def tell_first_failure(self) -> str:
+        """A line for the user, now; :meth:`summary` need not repeat it."""
+        self._told_of = self.first_failed
+        return self.first_failure
+
+    def evidence(self) -> list[str]:
+        """What the rank that failed first has last written, where other output hides it."""
+        words = self.last_words.of(self.first_failed)
+        if not words or self.last_words.are_seen(self.first_failed):
+            return []
+        return [f"rank {self.first_failed} has last written on standard error:", *words]
 
     def _is_cause(self, ranks: list[int], number: int) -> bool:
         """Whether ranks that a signal killed are the reason why another rank called abort.
@@ -240,6 +262,11 @@ class Report:
         if self._failed_with is None and self._first_status is None:
             self._failed_with = exit_status
         self.reason = self.reason or reason
+
+    def time_out(self, reason: str) -> None:
+        """The time limit ends the job; a rank that failed before decides its status."""
+        self.fail(TIMEOUT_STATUS, reason)
+        self.is_timed_out = self._failed_with == TIMEOUT_STATUS
 
     def interrupt(self, signal_number: int, keeps_going: bool) -> None:
         """The user ends the job, and so decides the exit status.
@@ -297,11 +324,13 @@ class Report:
             return JobEnd(State.COMPLETED, 0, 0, "")
         is_lost = self.lost and self._first_status is None
         state = State.NODE_FAIL if is_lost else State.FAILED
+        if self.is_timed_out:
+            state = State.TIMEOUT
         return JobEnd(state, status, 0, clipped(reason))
 
     def table(self) -> list[str]:
         """The completion report: a line for each rank; several programs each have a heading."""
-        lines = [f"{'Name':<20} {'Rank':>6} {'Node':>5} {'PID':>8} {'Elapsed':>9}  End"]
+        lines = [_TABLE.format("Name", "Rank", "Node", "PID", "Elapsed", "CPU s", "MB", "End")]
         first = 0
         for name, size in zip(self._names, self._sizes, strict=True):
             if len(self._names) > 1:
@@ -313,7 +342,8 @@ class Report:
     def summary(self) -> list[str]:
         """The report in few lines: ranks that ended alike share one, the first failure first.
 
-        Ranks that ended before their entry are left out if there is a :attr:`reason`.
+        Ranks that ended before their entry are left out if there is a :attr:`reason`, and so is
+        a rank of which the user was told when it failed, if it is alone.
         """
         groups: dict[str, list[int]] = {}
         for rank, done in self.completions.items():  # in the order they were received
@@ -327,6 +357,8 @@ class Report:
                 groups.setdefault(self._missing(rank), []).append(rank)
         lines = []
         for end, ranks in groups.items():
+            if ranks == [self._told_of]:
+                continue
             where = self._nodes_of(ranks)
             noun = "rank" if len(ranks) == 1 else "ranks"
             lines.append(f"{noun} {nodelist.format_nodes(sorted(ranks))} on {where}: {end}")
@@ -353,9 +385,10 @@ class Report:
         if done is None:
             pid = self.unix_pids.get(rank)
             end = self._missing(rank) if pid else "never started"
-            return f"{name:<20} {rank:>6} {number:>5} {pid or '-':>8} {'-':>9}  {end}"
+            return _TABLE.format(name, rank, number, pid or "-", "-", "-", "-", end)
+        cpu, memory = f"{done.user_s + done.system_s:.2f}", f"{done.max_rss_bytes / 1e6:.0f}"
         clock = hms(done.elapsed_s)
-        return f"{name:<20} {rank:>6} {number:>5} {done.unix_pid:>8} {clock:>9}  {_end_of(done)}"
+        return _TABLE.format(name, rank, number, done.unix_pid, clock, cpu, memory, _end_of(done))
 
     def log_line(
         self, started: str, ended: str, elapsed_s: float, user: str, program: str, batch: str

@@ -49,11 +49,11 @@ class Running:
     def completed(self, completions: load.Completions, now: float) -> list[Action]:
         """RUNNING: ranks have ended."""
         actions: list[Action] = []
+        was_clean = self._report.has_succeeded_so_far
         for outcome in _in_rank_order(completions):
-            was_clean = self._report.has_succeeded_so_far
             self._count(outcome)
-            if was_clean and not self._report.has_succeeded_so_far:
-                actions += self._first_failure(now)
+        if was_clean and not self._report.has_succeeded_so_far:
+            actions += self._first_failure(now)
         if self._report.is_complete:
             actions += self._ending.all_done(now)
         return actions
@@ -74,18 +74,24 @@ class Running:
         if self._options.keeps_going:
             text = f"{self._report.first_failure}; the others go on"
             return [Tell(text, is_error=False)]
-        self._progress.until = now if self._options.kills_at_once else now + self._kill_delay_s
-        return []
+        if self._options.kills_at_once:
+            self._progress.until = now
+            return []
+        self._progress.until = now + self._kill_delay_s
+        text = f"{self._report.tell_first_failure()}; the others have {self._kill_delay_s:g} s"
+        return [Tell(f"{text} to end")]
 
     def kill_due(self, _: DeadlineReached, now: float) -> list[Action]:
         """The kill delay is over."""
-        failure = self._report.first_failure
-        if self._has_sent_term or self._options.kills_at_once:
-            return [Tell(f"{failure}; the others are being killed"), *self._ending.all_done(now)]
+        if self._options.kills_at_once:
+            text = f"{self._report.tell_first_failure()}; the others are being killed"
+            return [Tell(text), *self._ending.all_done(now)]
+        if self._has_sent_term:
+            return [Tell("the others are being killed"), *self._ending.all_done(now)]
         self._has_sent_term = True
         self._progress.until = now + self._kill_delay_s
         advice = "SIGTERM sent to the others (--keep-going lets them run)"
-        return [Tell(f"{failure}; {advice}"), *self._tree.signal(signal.SIGTERM)]
+        return [Tell(advice), *self._tree.signal(signal.SIGTERM)]
 
     # -- input ------------------------------------------------------------
 

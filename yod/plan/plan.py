@@ -14,9 +14,15 @@ from msgspec import Struct
 from native.errors import UsageError
 from native.wire.alloc import NodeSpec
 from native.wire.base import ARITY_MAX, NO_DEPENDENCY, SIZE_MAX, Dependency
+from native.wire.group import Dialect, RankFiles
 from native.wire.load import Arguments, Mpi, ShippedObject
+from yod.plan.checkpoint import Checkpointing
 from yod.plan.loadfile import Line
 from yod.plan.shape import ANY, Shape, spec_of
+
+Ranges = tuple[tuple[int, int], ...]  # first and last rank of each, ascending
+
+RANK_0: Ranges = ((0, 0),)
 
 
 class Style(Enum):
@@ -27,10 +33,24 @@ class Style(Enum):
     LABELLED = "whole lines, each with its rank in front"
 
 
+class TimeLimit(Struct, frozen=True):
+    """How long the ranks may run, from go.
+
+    Attributes:
+        signal_number: warns them, ``before_s`` before their time is over; 0: nothing does.
+    """
+
+    time_s: float
+    signal_number: int = 0
+    before_s: float = 0.0
+
+
 class Options(Struct, frozen=True):
     """What the user chose for the whole job.
 
     Attributes:
+        input_ranks: those that have yod's standard input (``--stdin``).
+        dialects: of rank variables, beside ours (``--as``).
         kills_at_once: no delay after an abnormal end (``-kill``, ``-batch``).
         keeps_going: an abnormal end ends nothing else.
         outlives_nodes: nor does the loss of a node that is not the root, while others are left.
@@ -40,18 +60,23 @@ class Options(Struct, frozen=True):
         style: how the output of several ranks is shown (``--raw``, ``--label``).
         overlaps: a step shares the slots that others have (``--overlap``).
         is_exclusive: nobody else has slots of the job's nodes (``--exclusive``).
+        constraint: features of the job's nodes (``--constraint``); empty: any.
         wait_s: how long to wait for nodes that others have; infinity: any time; 0: not at all;
             None: a step of an allocation, or what waits for other jobs, any time, another job
             not at all.
         arity: children of a node in the job's tree (``--arity``); 0: as the limits say.
         after: the jobs or steps that it waits for, as the user wrote it (``--after``); else empty.
         detaches_on_hangup: the job goes on when its terminal is lost (``--detach-on-hangup``).
+        has_stamps: each line of output has the time in front (``--timestamp``).
+        directory: of the ranks (``--chdir``); empty: that of yod.
+        time_limit: of the ranks (``-time``); None: they may run for any time.
+        files: that the ranks write to (``-o``, ``-e``); None: all that they write goes to yod.
     """
 
     is_quiet: bool = False
     kills_at_once: bool = False
     keeps_going: bool = False
-    has_input: bool = True
+    input_ranks: Ranges = RANK_0
     mpi: str = "auto"
     libpmix: str = ""
     has_portals: bool = False
@@ -60,10 +85,16 @@ class Options(Struct, frozen=True):
     overlaps: bool = False
     outlives_nodes: bool = False
     is_exclusive: bool = False
+    constraint: str = ""
     wait_s: float | None = None
     arity: int = 0
     after: str = ""
     detaches_on_hangup: bool = False
+    has_stamps: bool = False
+    directory: str = ""
+    time_limit: TimeLimit | None = None
+    files: RankFiles | None = None
+    dialects: tuple[Dialect, ...] = ()
 
 
 class Member(Struct, frozen=True):
@@ -89,6 +120,7 @@ class Plan(Struct, frozen=True):
         allocation: whose step it is to be; empty: it is none.
         asker: the step in which yod runs; 0: none.
         after: the jobs or steps that it waits for before it waits for nodes.
+        checkpointing: how its checkpoints are made; None: there are none.
     """
 
     specs: tuple[NodeSpec, ...]
@@ -108,6 +140,7 @@ class Plan(Struct, frozen=True):
     allocation: str = ""
     asker: int = 0
     after: Dependency = NO_DEPENDENCY
+    checkpointing: Checkpointing | None = None
 
     @property
     def wait_s(self) -> float:

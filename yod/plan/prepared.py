@@ -19,8 +19,10 @@ class Records(Struct, frozen=True):
 
     Attributes:
         has_summary: the user reads how the ranks ended, where that is of interest.
+        has_completions: the user reads how each rank ended, and what it has used.
         has_timing: the user reads how long each phase took.
         report_file: the completion report is added to it; empty: none is.
+        json_file: a line of JSON is added to it; empty: none is.
         log_file: the user log; empty: none.
         is_log_chosen: the user has chosen the log, and is told where it cannot be written.
         command: the command line, for the report.
@@ -29,8 +31,10 @@ class Records(Struct, frozen=True):
     """
 
     has_summary: bool = False
+    has_completions: bool = False
     has_timing: bool = False
     report_file: str = ""
+    json_file: str = ""
     log_file: str = ""
     is_log_chosen: bool = False
     command: str = ""

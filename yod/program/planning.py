@@ -12,7 +12,7 @@ from native.wire import codec
 from native.wire.base import ARGUMENTS_MAX, ENVIRONMENT_MAX, SIZE_MAX
 from native.wire.load import Arguments, MemberLoad, ShippedObject
 from yod.plan.invocation import Invocation
-from yod.plan.plan import Member, Options, Plan
+from yod.plan.plan import RANK_0, Member, Options, Plan
 from yod.program import image, speech
 
 
@@ -53,6 +53,10 @@ def make_plan(
         paths.append(path)
     places = list(objects)
     size = sum(member.spec.size for member in members)
+    if options.input_ranks not in ((), RANK_0):
+        from yod.plan.input import check  # few launches say who reads
+
+        check(options.input_ranks, size)
     mpi, mpi_reason, libraries = speech.mpi_of(
         [
             speech.Program(path, member.words[1:])
@@ -66,7 +70,10 @@ def make_plan(
     )
     if options.libpmix and not is_shipped and not os.path.isfile(options.libpmix):
         raise UsageError(f"--libpmix {shown(options.libpmix)}: no such file")
-    directory = os.fsencode(invocation.directory)
+    place = invocation.directory
+    if options.directory:
+        place = os.path.normpath(os.path.join(place, options.directory))
+    directory = os.fsencode(place)
     entries = tuple(name + b"=" + value for name, value in environment.items())
 
     def arguments_from(first: int) -> Arguments:

@@ -190,6 +190,9 @@ class Registration:
 
     open = open_soon
 
+    def told(self, told: object) -> None:
+        """Nobody has asked."""
+
     def close(self) -> None:
         """Nothing is held."""
 

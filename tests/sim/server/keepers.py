@@ -232,7 +232,12 @@ class InputPipe:
     """In place of :class:`pct.host.streams.InputPipe`."""
 
     def __init__(
-        self, sim: ServerSim, reactor: Reactor, given: Input, on_taken: Callable[[int], None]
+        self,
+        sim: ServerSim,
+        reactor: Reactor,
+        given: Input,
+        on_taken: Callable[[int], None],
+        on_closed: Callable[[], None],
     ) -> None:
         self._sim = sim
         self._owner = reactor.owner

@@ -82,6 +82,7 @@ class Record:
         self.got = {1: bytearray(), 2: bytearray()}
         self.written = {1: 0, 2: 0}
         self.shown = {1: 0, 2: 0}
+        self.checkpoints: list[bytes] = []  # no launch of the server's makes any here
         self.has_lost_reader = False
         self.was_stopped = False
         # For tests/sim/rules.py, which has them of a yod:

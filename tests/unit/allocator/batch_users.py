@@ -84,15 +84,35 @@ class Users:
         job = self.machine.batch.get(job_id)
         if job is None or job.state.is_final:
             return
+        if job.elements is not None and job.left and self.withdraw(job):
+            return
         if job.state is not State.PENDING or self.choose.random() < 0.3:
             self.say_cancel(job_id)
             if job.root >= 0 and self.choose.random() < 0.3:
                 self.cut(self.pcts[job.root])  # with what was sent
 
-    def say_cancel(self, job_id):
+    def withdraw(self, job):
+        """Of some arrays an element that has not begun never does."""
+        token = next(each for each, known in self.accepted.items() if known == job.job_id)
+        if token[6] >= 64:
+            return False
+        indices = list(job.elements.left.indices())
+        index = indices[token[7] % len(indices)]
+        self.withdrawn[token] += 1
+        self.say_cancel(job.job_id, Array(((index, index, 1),)))
+        return True
+
+    def sizes_of_arrays(self):
+        """How many elements become jobs at least, and at most, by id."""
+        sizes = {
+            token: (count - self.withdrawn[token], count) for token, count in self.arrays.items()
+        }
+        return {self.accepted.get(token): size for token, size in sizes.items()}
+
+    def say_cancel(self, job_id, elements=None):
         peer = next(self.peers)
-        self.cancelling.add(peer)
-        self.receive(peer, batch.Cancel(job_id))
+        (self.cancelling if elements is None else self.suspending).add(peer)  # the job goes on
+        self.receive(peer, batch.Cancel(job_id, elements))
 
     def limit_time(self):
         job_id = self.choose.choice(list(self.accepted.values()))

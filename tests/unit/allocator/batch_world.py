@@ -70,7 +70,7 @@ class World(Users):
         self.accepted = {}  # job id by token
         self.after, self.arrays = {b"": NO_DEPENDENCY}, {}  # dependencies and elements, by token
         self.exclusive = set()  # tokens
-        self.running, self.begun, self.ever = Counter(), set(), set()
+        self.running, self.begun, self.ever, self.withdrawn = Counter(), set(), set(), Counter()
         self.submitting, self.waiting, self.holding = {}, {}, {}
         self.limiting = {}  # seconds that users have asked for, by their connections
         self.suspending = set()  # connections of users who have jobs suspended or resumed
@@ -422,7 +422,7 @@ class World(Users):
             assert job_id in states, f"job {job_id} was accepted and is lost"
         left = {job_id: state for job_id, state in states.items() if not state.is_final}
         assert not left, f"they never end: {left}"
-        self.disk.check_arrays({self.accepted.get(each): n for each, n in self.arrays.items()})
+        self.disk.check_arrays(self.sizes_of_arrays())
         assert not self.submitting, "never answered"
         assert not self.waiting, "waits for ever"
         assert not +self.running, "still runs"

@@ -3,6 +3,7 @@
 import random
 
 from allocator.batch.job import RecordBatchJob
+from allocator.jobs.grants import Owner
 from allocator.queue import file
 from allocator.queue.ranking import Ranking
 from allocator.queue.table import QueueTable
@@ -11,7 +12,7 @@ from native.wire.alloc import Refused
 from native.wire.base import Terms
 from native.wire.status import Announce, HostedJob
 from tests.unit.allocator.batch_disk import Disk
-from tests.unit.allocator.partition_of import ALICE, pct, spec
+from tests.unit.allocator.partition_of import ALICE, NAMES, pct, spec
 from tests.unit.allocator.test_backfill import Backfilled
 from tests.unit.allocator.test_batch import OTHER, said
 
@@ -22,7 +23,10 @@ class Site(Backfilled):
     def __init__(self, text, count=1, slots=4, disk=None, **options):
         self.disk = disk or Disk()
         self.queues = QueueTable(
-            file.parse(text, "queues"), lambda uid, group: False, self.disk.batch.charges()
+            file.parse(text, "queues"),
+            lambda uid, group: False,
+            self.disk.batch.charges(),
+            lambda uid: Owner(uid, NAMES[uid], uid) if uid in NAMES else None,
         )
         self.text, self.size = text, (count, slots)
         super().__init__(
@@ -42,9 +46,9 @@ class Site(Backfilled):
             self.disk.batch.keep(kept)
         return records
 
-    def again(self):
+    def again(self, kind=None):
         """The same under a later bebopd, whose nodes have the jobs that run."""
-        later = Site(self.text, 0, self.size[1], self.disk, next_job_id=1000)
+        later = (kind or Site)(self.text, 0, self.size[1], self.disk, next_job_id=1000)
         later.now = self.now
         later.machine.hold("nodes may come")  # else some begin before all are there
         for number in range(self.size[0]):

@@ -1,15 +1,18 @@
 """The world around batch jobs, with queues, licences, accounts and priorities."""
 
 from collections import Counter
+from math import inf
 
+from allocator.jobs.grants import Owner
+from allocator.jobs.job import JobState
 from allocator.queue import file
 from allocator.queue.ranking import Ranking
 from allocator.queue.table import QueueTable
 from native.wire import batch
 from native.wire.alloc import Release
 from native.wire.base import JobMessage, Terms
-from tests.unit.allocator.batch_world import World
-from tests.unit.allocator.partition_of import ALICE, BOB
+from tests.unit.allocator.batch_world import SLOTS, World
+from tests.unit.allocator.partition_of import ALICE, BOB, NAMES
 
 RULES = """
 default = "day"
@@ -19,15 +22,23 @@ name = "day"
 max_time = "1-0"
 priority = 10
 per_user = { jobs = 2, slots = 6 }
+preempt_mode = "requeue"
+preempt_grace = "0:20"
 
 [[queue]]
 name = "long"
 total = { jobs = 2, nodes = 3 }
 accounts = ["maths", "theory"]
+preempt_mode = "cancel"
 
 [[queue]]
 name = "corner"
 nodes = "0..1"
+
+[[queue]]
+name = "urgent"
+priority = 1
+preempts = ["day", "long"]
 
 [[account]]
 name = "physics"
@@ -53,7 +64,21 @@ half_life = "5:00"
 
 [licences]
 matlab = 2
+
+[[reservation]]
+name = "course"
+nodes = "2"
+users = ["bob"]
+start = 1970-01-01T01:56:00Z  # in a quarter of an hour
+duration = "10:00"
+
+[[reservation]]
+name = "repair"
+start = 1970-01-01T02:26:00Z
+duration = "10:00"
 """
+CONSTRAINTS = ("", "", "left", "left&right", "[left|right]")
+FEATURES = {"left": frozenset((0, 1)), "right": frozenset((1, 2))}
 LICENCES = ((), (), (("matlab", 1),), (("matlab", 2),))
 
 
@@ -61,10 +86,14 @@ class QueueWorld(World):
     """A world whose site has queues."""
 
     backfills = property(lambda self: True, lambda self, value: None)  # it is the policy of queues
+    preempted = 0
 
     def site(self):
         self.queues = QueueTable(
-            file.parse(RULES, "queues"), lambda uid, group: False, self.disk.batch.charges()
+            file.parse(RULES, "queues"),
+            lambda uid, group: False,
+            self.disk.batch.charges(),
+            lambda uid: Owner(uid, NAMES[uid], uid),
         )
         return {
             **super().site(),
@@ -74,8 +103,12 @@ class QueueWorld(World):
 
     def terms(self, wanted):
         is_of_corner = wanted.size < 5 and 2 not in wanted.nodes
-        queue = self.choose.choice(("", "day", "long", *(("corner",) if is_of_corner else ())))
-        return Terms(queue, "", self.choose.choice(LICENCES), self.choose.choice((0, 0, 30)))
+        corner = ("corner",) if is_of_corner else ()
+        queue = self.choose.choice(("", "day", "long", "urgent", *corner))
+        terms = (self.choose.choice(LICENCES), self.choose.choice((0, 0, 30)))
+        is_small = wanted.size <= SLOTS and not wanted.nodes and queue != "corner"
+        constraint = self.choose.choice(CONSTRAINTS) if is_small else ""
+        return Terms(queue, "", *terms, constraint=constraint)
 
     def receive(self, peer, message, principal=ALICE):
         if isinstance(message, batch.Submit) and message.token[1] < 100:
@@ -88,10 +121,47 @@ class QueueWorld(World):
             principal = principal._replace(uid=owned.uid)
         super().receive(peer, message, principal)
 
+    def settle(self):
+        ends = max(reserved.end for reserved in self.queues.rules.reserved)
+        self.pass_time(max(1.0, ends - self.unix_time()))
+        super().settle()
+
+    def begin_bebopd(self, *words):
+        super().begin_bebopd(*words)
+        if self.machine is not None:
+            self.machine.nodes.features = FEATURES
+
     def handle(self, event):
+        there = self.machine.batch if self.machine is not None else ()
+        ended = {job.job_id for job in there if job.is_preempted}
         super().handle(event)
         if self.machine is not None:
             self.check_limits()
+            self.check_reserved()
+            self.check_preempted(ended)
+
+    def check_preempted(self, before):
+        """Who ends for others is of a queue that does, and somebody who may wants its slots."""
+        ended = [job for job in self.machine.batch if job.is_preempted and job.job_id not in before]
+        assert {job.terms.queue for job in ended} <= {"day", "long"}
+        assert all(job.is_requeued == (job.terms.queue == "day") for job in ended)
+        line = [waiting.request.terms.queue for waiting in self.machine._requests._line]
+        assert not ended or "urgent" in line, "they end for nobody"
+        self.preempted += len(ended)
+
+    def check_reserved(self):
+        """No job begins on a node that is kept for others before it may have ended."""
+        rules = self.queues.rules.reserved
+        for held in self.machine.jobs:
+            job, now = self.machine.batch.get(held.job_id), self.unix_time()
+            if job is None or held.state is not JobState.PENDING or held.granted != self.now:
+                continue
+            for reserved in rules:
+                nodes = held.holdings.keys() & (reserved.nodes or held.holdings.keys())
+                if not nodes or NAMES[job.uid] in reserved.members.users:
+                    continue
+                ends = now + (job.time_s or inf)
+                assert ends <= reserved.start or now >= reserved.end, f"on {reserved.name}'s nodes"
 
     def check_limits(self):
         """By the slots that jobs have on nodes, which the queues do not look at."""
@@ -106,6 +176,10 @@ class QueueWorld(World):
                 had[job.terms.queue, whose, "slots"] += slots
                 had[job.terms.queue, whose, "nodes"] += len(held.holdings)
             licences.update(dict(job.terms.licences))
+            if job.terms.constraint:
+                left, right = (held.holdings.keys() <= nodes for nodes in FEATURES.values())
+                is_met = {"left": left, "left&right": left and right, "[left|right]": left or right}
+                assert is_met[job.terms.constraint], "nodes without its features"
             if job.terms.queue == "corner":
                 assert held.holdings.keys() <= {0, 1}, "beyond the nodes of its queue"
         for name, queue in self.queues.rules.queues.items():

@@ -114,6 +114,57 @@ def test_cancelling_an_array_ends_its_elements_and_begins_no_more():
     assert len(partition.machine.batch) == 0
 
 
+def test_elements_that_have_not_begun_are_cancelled_by_their_indices():
+    partition = Backfilled(slots=2)
+    array = handed_in(partition, 1, array=Array(((0, 9, 3), (20, 22, 1))))
+    assert elements(partition, array) == {2: 0, 3: 3}
+    actions = partition.receive(YOD, batch.Cancel(array, Array(((3, 21, 1),))), ALICE)
+    assert said(actions) == [batch.Done(array)]
+    assert row(partition, array).left.text == "22"
+    assert elements(partition, array) == {2: 0, 3: 3}
+    partition.keep()
+    partition.end(2)
+    assert elements(partition, array) == {3: 3, 4: 22}
+
+
+def test_an_array_whose_last_elements_are_cancelled_ends_by_those_that_ran():
+    partition = Backfilled(slots=1)
+    array = handed_in(partition, 1, array=Array(((0, 2, 1),)))
+    partition.receive(YOD, batch.Cancel(array, Array(((1, 2, 1),))), ALICE)
+    partition.keep()
+    assert row(partition, array).reason == "all elements have begun"
+    partition.end(2)
+    assert partition.state(array) is None
+    assert len(partition.machine.batch) == 0
+
+
+def test_an_array_of_which_no_element_ran_is_cancelled_with_the_last():
+    partition = Backfilled(slots=1)
+    handed_in(partition, 1, HOUR_S)
+    array = handed_in(partition, 1, array=Array(((0, 1, 1),)))
+    for index in (0, 1):
+        partition.receive(YOD, batch.Cancel(array, Array(((index, index, 1),))), ALICE)
+    job = partition.machine.batch.get(array)
+    assert (job.state, job.reason) == (State.CANCELLED, "by alice")
+
+
+@pytest.mark.parametrize("wanted", [((0, 0, 1),), ((7, 9, 1),)])
+def test_elements_that_do_not_wait_are_not_cancelled_so(wanted):
+    partition = Backfilled(slots=1)
+    array = handed_in(partition, 1, array=Array(((0, 2, 1),)))
+    answer = said(partition.receive(YOD, batch.Cancel(array, Array(wanted)), ALICE))
+    assert [each.code for each in answer] == [Refusal.UNKNOWN_JOB]
+    assert row(partition, array).left.text == "1-2"
+
+
+def test_too_many_pieces_of_an_array_are_refused():
+    partition = Backfilled(slots=1)
+    array = handed_in(partition, 1, array=Array(((0, 999, 1),)))
+    answer = said(partition.receive(YOD, batch.Cancel(array, Array(((1, 999, 2),))), ALICE))
+    assert [each.code for each in answer] == [Refusal.BAD_REQUEST]
+    assert row(partition, array).left.text == "1-999"
+
+
 def test_a_deadline_keeps_the_elements_that_have_not_begun_from_it():
     partition = Backfilled(slots=1)
     now = partition.now + 5000.5

@@ -182,7 +182,7 @@ def test_a_ledger_that_keeps_nothing_is_as_good_for_a_partition_of_one_process(s
 
 def test_pingd_gets_the_table(small):
     small.announce()
-    rows = ask(small.yod, small.bebopd.id, small.reactor, "here", LIMIT_S)
+    rows, _ = ask(small.yod, small.bebopd.id, small.reactor, "here", LIMIT_S)
     assert [(row.node, row.state) for row in rows] == [(0, NodeState.FREE)]
 
 
@@ -229,7 +229,7 @@ def test_an_order_is_answered_when_it_is_on_the_disk(small, monkeypatch):
     with pytest.raises(OrderRefused, match=r"not recorded: .* disk is full") as caught:
         give(small.yod, small.bebopd.id, small.reactor, "here", LIMIT_S, Resume((0,)))
     assert caught.value.code is Refusal.NOT_RECORDED
-    (row,) = ask(small.yod, small.bebopd.id, small.reactor, "here", LIMIT_S)
+    (row,), _ = ask(small.yod, small.bebopd.id, small.reactor, "here", LIMIT_S)
     assert row.state is NodeState.DRAINED
 
 

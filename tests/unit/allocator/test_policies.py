@@ -192,7 +192,10 @@ def test_a_nodes_file_has_coordinates():
         ("a at=\n", "f:1: `at=`: coordinates are numbers from 0, as in at=3,0,7"),
         ("a at=1 at=2\n", "f:1: node 0 has `at=` twice"),
         ("a at=99999999,1,1,1\n", "f:1: `at=99999999,1,1,1`: 4 coordinates have at most 15 bits"),
-        ("a rack=7\n", "f:1: `rack=7` is none of `at=X,Y,Z`, `for=batch`, `share=no`"),
+        (
+            "a rack=7\n",
+            "f:1: `rack=7` is none of `at=X,Y,Z`, `for=batch`, `share=no`, `features=gpu`",
+        ),
         ("at=1\n", "f:1: lines are either `name` or `number name`, all alike"),
     ],
 )

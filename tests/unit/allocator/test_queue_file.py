@@ -3,11 +3,12 @@
 import pytest
 
 from allocator.queue import file
-from allocator.queue.rules import QueueState
+from allocator.queue.rules import PreemptMode, QueueState
 from native.errors import UsageError
 from tests.unit.allocator.queue_world import RULES
 
 QUEUE = '[[queue]]\nname = "day"\n'
+KEPT = QUEUE + '[[reservation]]\nname = "r"\n'
 OF_X = '[[account]]\nname = "a"\nusers = ["x"]\n'
 
 
@@ -18,7 +19,10 @@ def parse(text):
 def test_all_that_a_file_can_say():
     rules = parse(RULES)
     assert rules.default == "day"
-    day, long, corner = rules.queues.values()
+    day, long, corner, urgent = rules.queues.values()
+    assert urgent.preempts == {"day", "long"}
+    assert (day.preempt_mode, day.preempt_grace_s) == (PreemptMode.REQUEUE, 20.0)
+    assert (long.preempt_mode, long.preempt_grace_s) == (PreemptMode.CANCEL, 0.0)
     assert (day.most_s, day.default_s, day.priority) == (86400.0, 86400.0, 10)
     assert (day.per_user.jobs, day.per_user.slots, day.per_user.nodes) == (2, 6, None)
     assert long.accounts == ("maths", "theory")
@@ -29,6 +33,10 @@ def test_all_that_a_file_can_say():
         *(100, 600.0, 300.0),
     )
     assert rules.licences == {"matlab": 2}
+    course, repair = rules.reserved
+    assert (course.name, course.nodes, course.members.users) == ("course", (2,), ("bob",))
+    assert (course.start, course.end) == (6960.0, 7560.0)
+    assert (repair.nodes, repair.members.is_empty) == ((), True)
 
 
 def test_the_first_queue_is_the_default_and_open_to_all():
@@ -48,12 +56,34 @@ def test_the_first_queue_is_the_default_and_open_to_all():
         ("[[queue]]\n", "[[queue]] 1: name must be letters"),
         (QUEUE + "slots = 4\n", "[[queue]] 1 (day): no slots here; known are name, state,"),
         (QUEUE + QUEUE, "[[queue]] 2 (day): there are two of this name"),
+        (KEPT, "[[reservation]] 1 (r): start must be a time, as 2026-12-24T08:00:00"),
+        (KEPT + "start = 2026-12-24\n", "(r): start must be a time, as 2026-12-24T08:00:00"),
+        (
+            KEPT + "start = 2026-12-24T08:00:00\n",
+            '(r): duration must be a time in quotes, as "1:30:00"',
+        ),
         (QUEUE + 'state = "up"\n', "(day): state must be one of open, closed, drained, not up"),
         (QUEUE + "max_time = 60\n", '(day): max_time must be a time in quotes, as "1:30:00"'),
         (QUEUE + 'max_time = "soon"\n', "(day): max_time soon: no time above 0"),
         (
             QUEUE + 'max_time = "10"\ndefault_time = "20"\n',
             "(day): default_time is longer than max_time, 0:10:00",
+        ),
+        (
+            QUEUE + 'preempts = ["night"]\n',
+            "[[queue]] day: preempts: there is no [[queue]] night",
+        ),
+        (
+            QUEUE + 'preempts = ["day"]\n',
+            "day: preempts: queue day must have a preempt_mode, of cancel, requeue",
+        ),
+        (
+            QUEUE + 'preempts = ["day"]\npreempt_mode = "cancel"\n',
+            "[[queue]] day: preempts: it would preempt itself",
+        ),
+        (
+            QUEUE + 'preempt_mode = "suspend"\n',
+            "(day): preempt_mode must be one of off, cancel, requeue, not suspend",
         ),
         (QUEUE + "priority = 5\n", "(day): priority has no effect: [priority] queue is 0"),
         (QUEUE + "priority = true\n", "(day): priority must be a whole number from 0"),

@@ -119,6 +119,14 @@ def test_only_so_many_are_submitted():
     site.job(1)
 
 
+def test_jobs_of_an_earlier_bebopd_count():
+    site = Site(OPEN + "per_user = { submitted = 2, jobs = 1 }\n")
+    first, second = site.job(1, HOUR_S), site.job(1, HOUR_S)
+    later = site.again()
+    assert later.refusal().text == "queue open: per_user.submitted is 2, so many have not ended"
+    assert later.has_slots(first, second) == [True, False]
+
+
 def test_a_queue_without_launches_is_for_batch_jobs():
     site = Site(OPEN + "launches = false\n")
     assert "it takes batch jobs only: `yodjob submit` (launches)" in site.request(spec(1)).text

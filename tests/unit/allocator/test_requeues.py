@@ -14,7 +14,7 @@ from native.limits import Limits
 from native.machine import Send
 from native.wire import batch, codec
 from native.wire.alloc import Freed
-from native.wire.base import JobEnd, State
+from native.wire.base import JobEnd, State, Terms
 from tests.unit.allocator.batch_disk import Disk
 from tests.unit.allocator.partition_of import ALICE, pct
 from tests.unit.allocator.test_batch import OTHER, BatchPartition, ended, of, said
@@ -167,6 +167,40 @@ def test_its_end_is_no_end_of_the_job_whatever_it_was():
         partition.keep()
         partition.receive(pct(0), ended(job_id, state))
         assert partition.machine.batch.get(job_id).state is State.PENDING
+
+
+def ended_with(job_id, exit_status):
+    end = codec.encode_part(JobEnd(State.FAILED, exit_status, 0, ""))
+    return batch.BrokerEnded(job_id, 0, end)
+
+
+def asks_for_it():
+    """A job that runs, and waits again when its script ends with 75."""
+    partition = BatchPartition()
+    partition.submit(4, terms=Terms(requeue_on=75))
+    (start,) = of(StartBroker, partition.keep())
+    partition.receive(pct(0), batch.Started(start.job.job_id))
+    partition.keep()
+    return partition, start.job.job_id
+
+
+def test_a_script_asks_for_it_by_its_exit_status():
+    partition, job_id = asks_for_it()
+    partition.receive(pct(0), ended_with(job_id, 75))
+    freed(partition, job_id)
+    (start,) = of(StartBroker, partition.keep())
+    assert (start.job.job_id, start.job.attempt, start.job.is_requeued) == (job_id, 1, False)
+
+
+@pytest.mark.parametrize(("exit_status", "is_cancelled"), [(1, False), (75, True)])
+def test_another_status_ends_it_and_so_does_75_of_one_that_is_cancelled(exit_status, is_cancelled):
+    partition, job_id = asks_for_it()
+    if is_cancelled:
+        partition.receive(OTHER, batch.Cancel(job_id), ALICE)
+        partition.keep()
+    partition.receive(pct(0), ended_with(job_id, exit_status))
+    partition.keep()
+    assert partition.machine.batch.get(job_id) is None
 
 
 def test_that_it_is_to_wait_again_outlives_bebopd():

@@ -134,6 +134,7 @@ def test_each_system_names_its_hosts_in_its_way(host_file):
         {"OAR_JOBID": "7", "OAR_NODEFILE": path},
         {"LSB_JOBID": "7", "LSB_JOBINDEX": "2", "LSB_DJOB_HOSTFILE": path},
         {"LSB_JOBID": "7", "LSB_MCPU_HOSTS": "n0 2 n1 1"},
+        {"LSB_JOBID": "7", "LSB_HOSTS": "n0 n0 n1"},
         {"YOD_HOST_FILE": path},
     ]
     found = [batch.job(environment) for environment in told]

@@ -2,6 +2,7 @@
 
 import os
 import resource
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -94,9 +95,9 @@ def found_of(monkeypatch, rows, environment=None):
     def answer(where, limits):
         if isinstance(rows, Exception):
             raise rows
-        return rows
+        return rows, time.time()
 
-    monkeypatch.setattr(of_partition.reached, "rows", answer)
+    monkeypatch.setattr(of_partition.reached, "rows_and_clock", answer)
     found = of_partition.findings("head:7117", environment or {}, Limits())
     return [(each.level, each.subject, each.text) for each in found]
 
@@ -108,7 +109,8 @@ def row(number, state, **fields):
 def test_nodes_that_are_down_are_a_problem_and_drained_ones_a_warning(monkeypatch):
     drain = NodeDrain("fan", "root", 0.0)
     rows = [row(0, NodeState.FREE), row(1, NodeState.DOWN), row(2, NodeState.DRAINED, drain=drain)]
-    (first, *others) = found_of(monkeypatch, rows)
+    (first, clock, *others) = found_of(monkeypatch, rows)
+    assert clock[:2] == (Level.OK, "clock")
     assert first[:2] == (Level.OK, "partition") and "2 of 3 nodes up" in first[2]
     assert [each[:2] for each in others] == [(Level.PROBLEM, "nodes"), (Level.WARNING, "nodes")]
     assert "node 1 down" in others[0][2] and "node 2 drained by root" in others[1][2]

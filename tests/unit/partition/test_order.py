@@ -7,6 +7,9 @@ from native.wire.nodes import (
     Changed,
     Dedicate,
     Drain,
+    Ending,
+    EndJobs,
+    JobsEnding,
     OwnedJob,
     Reserve,
     Restart,
@@ -100,3 +103,31 @@ def test_a_drain_needs_a_reason_that_others_can_read(text, error):
 )
 def test_an_operator_is_told_what_becomes_of_an_order(given, changed, lines):
     assert order.told(given, changed) == lines
+
+
+@pytest.mark.parametrize(
+    ("how", "answer", "lines"),
+    [
+        (
+            Ending.INTERRUPT,
+            JobsEnding(JOBS, 2, 3, 0),
+            ["SIGTERM to jobs 12 (alice), 13 (bob) on 3 nodes"],
+        ),
+        (Ending.RESET, JobsEnding(JOBS[:1], 1, 1, 0), ["SIGKILL to job 12 (alice) on 1 node"]),
+        (
+            Ending.NICEKILL,
+            JobsEnding(JOBS, 140, 9, 1),
+            [
+                "SIGTERM, and SIGKILL later, to jobs 12 (alice), 13 (bob) and 138 more on 9 nodes",
+                "1 job is another user's",
+            ],
+        ),
+        (
+            Ending.RESET,
+            JobsEnding((), 0, 0, 2),
+            ["no job there that you may end", "2 jobs are others'"],
+        ),
+    ],
+)
+def test_who_ends_jobs_is_told_which_and_what_is_left_alone(how, answer, lines):
+    assert order.ending(EndJobs(how), answer) == lines

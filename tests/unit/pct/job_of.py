@@ -100,7 +100,7 @@ def load_message(size: int = 1, place: int = 0, ranks_each: int = 1, **fields) -
             "umask": 0o22,
             "limits": ((7, 1024),),
             "mpi": PMI1,
-            "has_input": False,
+            "input_ranks": (),
             "chunk_bytes": 4096,
             "deadline_s": 30.0,
             "orphan_s": 10.0,

@@ -275,7 +275,7 @@ def server(message: pmix.FromServer):
 
 
 def test_input_beyond_the_credit_is_not_taken():
-    tree = running(has_input=True)
+    tree = running(input_ranks=((0, 0),))
     window = 16 * 1024  # a quarter of the output's
     tree.from_yod(io.Input(JOB_ID, bytes(window)))
     with pytest.raises(PeerProtocolError, match="1 bytes of input, 0 due"):

@@ -104,7 +104,9 @@ def test_a_job_on_one_node_goes_from_load_to_released():
 def test_the_keeper_is_told_everything_about_the_ranks_of_its_node():
     files = (b"/hosts/openmpi", b"/hosts/hydra")
     variables = foreign.variables(b"/bin/yod-agent", *files)
-    job = Job(load_message(2, 1, ranks_each=2, has_input=True), credential(2, 2), pct(0), BEGIN)
+    job = Job(
+        load_message(2, 1, ranks_each=2, input_ranks=((0, 0),)), credential(2, 2), pct(0), BEGIN
+    )
     job.begin(BEGIN)
     job.handle(PmiOpened(JOB_ID, PORT, b"/bin/yod-agent", files), BEGIN)
     spec = keeper_spec(job.handle(PRESENT, NOW))
@@ -150,7 +152,7 @@ def test_the_keeper_is_told_everything_about_the_ranks_of_its_node():
 
 
 def test_only_rank_0_gets_input_and_only_a_pmi_job_gets_pmi():
-    job = a_job(ranks_each=2, has_input=True, mpi=Mpi(()))
+    job = a_job(ranks_each=2, input_ranks=((0, 0),), mpi=Mpi(()))
     ranks = keeper_spec(job.handle(PRESENT, NOW)).ranks
     assert [rank.wants_stdin for rank in ranks] == [True, False]
     assert not any(rank.wants_pmi or b"PMI" in b"".join(rank.environment) for rank in ranks)
@@ -246,7 +248,7 @@ def test_a_signal_goes_to_the_keeper_once_there_is_one():
 
 
 def test_input_goes_to_the_root_with_credit_from_go_on():
-    job = a_job(PRESENT, started(0), held(0), has_input=True)
+    job = a_job(PRESENT, started(0), held(0), input_ranks=((0, 0),))
     assert job.handle(GO, NOW) == [to_yod(io.InputCredit(JOB_ID, 16 * 1024))]
     data = received(YOD, io.Input(JOB_ID, b"yes\n"))
     assert job.handle(data, NOW) == [WriteInput(JOB_ID, b"yes\n")]

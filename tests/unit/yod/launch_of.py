@@ -14,6 +14,7 @@ from native.wire.runs import JobRuns, RunRange
 from yod.launch.events import FindPrograms, Finish, ProgramsFound, Tell
 from yod.launch.machine import Launch
 from yod.launch.phases import Phase
+from yod.plan.checkpoint import Checkpointing
 from yod.plan.plan import Options, Plan
 
 JOB_ID = 7
@@ -52,7 +53,13 @@ def grant(size: int) -> alloc.Grant:
 NO_MPI = load.Mpi(())
 
 
-def plan(size: int, mpi: load.Mpi = NO_MPI, warnings: tuple[str, ...] = (), **options) -> Plan:
+def plan(
+    size: int,
+    mpi: load.Mpi = NO_MPI,
+    warnings: tuple[str, ...] = (),
+    checkpointing: Checkpointing | None = None,
+    **options,
+) -> Plan:
     member = load.MemberLoad(size, 0, (b"a.out",), b"/home")
     return Plan(
         specs=(alloc.NodeSpec(size),),
@@ -63,9 +70,10 @@ def plan(size: int, mpi: load.Mpi = NO_MPI, warnings: tuple[str, ...] = (), **op
         are_arguments_inline=True,
         umask=0o22,
         limits=(),
-        options=Options(**{"has_input": False, **options}),
+        options=Options(**{"input_ranks": (), **options}),
         mpi=mpi,
         warnings=warnings,
+        checkpointing=checkpointing,
     )
 
 

@@ -99,7 +99,7 @@ def test_a_launch_goes_through_its_phases_and_exits_with_0():
 def test_the_load_message_says_what_the_plan_and_the_limits_say():
     limits = Limits(arity_count=4, phase_s=5.0, orphan_s=3.0, chunk_bytes=8192)
     mpi = Mpi((Protocol.PMIX,), is_certain=True, library=b"/l", universe_size=8)
-    yod = Yod(2, limits=limits, mpi=mpi, has_input=True)
+    yod = Yod(2, limits=limits, mpi=mpi, input_ranks=((0, 0),))
     message = yod.from_bebopd(grant(2))[1].message
     assert message == load.Load(
         job_id=JOB_ID,
@@ -114,7 +114,7 @@ def test_the_load_message_says_what_the_plan_and_the_limits_say():
         umask=0o22,
         limits=(),
         mpi=mpi,
-        has_input=True,
+        input_ranks=((0, 0),),
         chunk_bytes=8192,
         deadline_s=5.0,
         orphan_s=3.0,

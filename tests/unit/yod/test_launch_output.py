@@ -112,7 +112,7 @@ def test_output_that_fails_before_there_is_a_job_ends_yod():
 
 
 def test_input_is_read_by_credit_while_the_application_runs():
-    yod = Yod(2, has_input=True).to(Phase.RUNNING)
+    yod = Yod(2, input_ranks=((0, 0),)).to(Phase.RUNNING)
     assert yod.receive(io.InputCredit(JOB_ID, 4096)) == [ReadInput(4096)]
     assert yod.handle(InputRead(b"yes\n")) == [to_root(io.Input(JOB_ID, b"yes\n"))]
     assert yod.handle(InputRead(b"")) == [to_root(io.Input(JOB_ID, b""))]

@@ -20,8 +20,10 @@ MAX, ROOM = LIMITS.line_max_bytes, LIMITS.line_room_bytes
 class Screen:
     """Somewhere to show lines, on a clock of its own; checks the invariants at each step."""
 
-    def __init__(self, size: int = 4, style: Style = Style.WHOLE, limits: Limits = LIMITS) -> None:
-        self.lines = Lines(style, size, limits)
+    def __init__(
+        self, size: int = 4, style: Style = Style.WHOLE, limits: Limits = LIMITS, stamp=None
+    ) -> None:
+        self.lines = Lines(style, size, limits, stamp)
         self.now = 100.0
         self.text = b""
         self.paid: dict[int, int] = defaultdict(int)  # of the ranks' bytes, by stream
@@ -338,3 +340,31 @@ def test_nothing_waits_longer_than_the_hold(steps, style):
         assert not before or screen.lines.deadline() <= screen.now + HOLD
     screen.wait(HOLD)
     assert screen.lines.held_bytes == 0
+
+
+# -- times -----------------------------------------------------------------
+
+
+def test_each_line_has_the_time_at_which_it_is_shown():
+    times = iter((b"1 ", b"2 ", b"3 "))
+    screen = Screen(stamp=lambda: next(times))
+    screen.write(0, b"a\nb\n").shows(b"1 a\n1 b\n")
+    screen.write(1, b"c\n").shows(b"2 c\n")
+
+
+def test_a_job_of_one_rank_has_times_too():
+    screen = Screen(size=1, stamp=lambda: b"1 ")
+    screen.write(0, b"a\nb").shows(b"1 a\n")
+    assert screen.finish() == b"1 b"
+
+
+def test_the_time_is_before_the_rank():
+    screen = Screen(size=20, style=Style.LABELLED, stamp=lambda: b"1 ")
+    screen.write(3, b"a\n").shows(b"1  3: a\n")
+
+
+def test_the_rest_of_a_cut_line_names_its_rank_behind_the_time():
+    screen = Screen(stamp=lambda: b"1 ")
+    screen.write(0, b"a").wait(QUIET).shows(b"1 a")
+    screen.write(1, b"b\n").wait(HOLD).shows(b"\n1 b\n")
+    screen.write(0, b"c\n").shows(b"1 0: c\n")

@@ -182,7 +182,7 @@ def test_an_abort_is_never_a_success(code, status_):
 
 # -- table -----------------------------------------------------------------
 
-HEAD = "Name                   Rank  Node      PID   Elapsed  End"
+HEAD = "Name                   Rank  Node      PID   Elapsed     CPU s     MB  End"
 
 
 def test_the_table_has_a_line_for_every_rank():
@@ -192,12 +192,13 @@ def test_the_table_has_a_line_for_every_rank():
     one.complete(outcome(1, wait_status=3 << 8), ())
     one.complete(outcome(2, wait_status=15, was_signalled=True), {15})
     one.note("7 bytes of output lost")
+    used = "00:00:01      0.00      0"
     assert one.table() == [
         HEAD,
-        "n20                       0    20     3000  00:00:01  ended normally",
-        "n21                       1    21     3001  00:00:01  ended with exit code 3",
-        "n22                       2    22     3002  00:00:01  killed by yod (SIGTERM)",
-        "n23                       3    23        -         -  never started",
+        f"n20                       0    20     3000  {used}  ended normally",
+        f"n21                       1    21     3001  {used}  ended with exit code 3",
+        f"n22                       2    22     3002  {used}  killed by yod (SIGTERM)",
+        "n23                       3    23        -         -         -      -  never started",
         "7 bytes of output lost",
     ]
 
@@ -252,7 +253,7 @@ def test_several_programs_head_their_ranks():
 
 def test_a_table_without_a_grant_has_nobody():
     one = Report(("a.out",), (1,))
-    assert one.table()[1].split() == ["?", "0", "-", "-", "-", "never", "started"]
+    assert one.table()[1].split() == ["?", "0", *5 * "-", "never", "started"]
 
 
 # -- summary ---------------------------------------------------------------
@@ -277,6 +278,44 @@ def test_ranks_that_ended_alike_share_a_line_in_the_order_of_their_ends():
         "rank 5 on n25: no completion received",
         "n25 is gone",
     ]
+
+
+def test_a_failure_that_was_told_is_not_told_again():
+    one = report(3)
+    one.map(held(0, 1, 2))
+    one.complete(outcome(1, wait_status=3 << 8), ())
+    assert one.tell_first_failure() == "rank 1 on n21: ended with exit code 3"
+    one.complete(outcome(0, 2, wait_status=15, was_signalled=True), {15})
+    assert one.summary() == ["ranks 0,2 on nodes 20,22: killed by yod (SIGTERM)"]
+
+
+def test_ranks_that_fail_like_the_first_are_told_with_it():
+    one = report(2)
+    one.map(held(0, 1))
+    one.complete(outcome(1, wait_status=3 << 8), ())
+    one.tell_first_failure()
+    one.complete(outcome(0, wait_status=3 << 8), ())
+    assert one.summary() == ["ranks 0..1 on nodes 20..21: ended with exit code 3"]
+
+
+def test_the_last_words_of_the_rank_that_failed_first_come_again_behind_the_output_of_others():
+    one = report(2)
+    one.last_words.add(1, 2, b"".join(b"line %d\n" % number for number in range(20)))
+    one.last_words.add(1, 2, b"ValueError: \x1b[31mno\n")
+    one.complete(outcome(1, wait_status=1 << 8), ())
+    assert one.evidence() == []  # the user has just seen them
+    one.last_words.add(0, 1, b"a step\n")
+    head, *words = one.evidence()
+    assert head == "rank 1 has last written on standard error:"
+    assert words[0] == "line 9" and words[-1] == "ValueError: ?[31mno" and len(words) == 12
+
+
+def test_of_very_many_ranks_those_that_have_written_last_are_known():
+    one = report(1)
+    for rank in range(3000):
+        one.last_words.add(rank, 2, b"x" * 5000 + b"\n")
+    assert one.last_words.of(0) == []
+    assert one.last_words.of(2999) == ["x" * 2047]
 
 
 # -- log line --------------------------------------------------------------

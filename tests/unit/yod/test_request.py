@@ -94,7 +94,7 @@ def test_choices_are_those_of_the_command():
     options = made.options
     assert (options.style, options.kills_at_once, options.is_quiet) == (Style.LABELLED, True, True)
     assert (options.mpi, options.libpmix) == ("none", os.path.abspath("lib/x.so"))
-    assert not options.has_input
+    assert options.input_ranks == ()
     assert asked(["a"], raw=True).options.style is Style.RAW
 
 

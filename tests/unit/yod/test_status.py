@@ -7,9 +7,9 @@ import pytest
 from native.wire import job, load
 from native.wire.base import State
 from tests.unit.yod.launch_of import TERM, Yod, completions, failure, leave, signal_all, told
+from yod.host.status import Status
 from yod.launch.events import Interrupted, SignalToPass, TimeLimitAsked
 from yod.launch.phases import Phase
-from yod.launch.status import Status
 
 STATES = {
     Phase.ALLOCATING: State.PENDING,

@@ -7,7 +7,14 @@ from native.errors import PeerProtocolError
 from native.machine import Event
 from native.wire import job
 from native.wire.base import State
-from yod.launch.events import Interrupted, SignalToPass, SuspensionAsked, TimeLimitAsked
+from yod.launch.events import (
+    CheckpointAsked,
+    Interrupted,
+    LookAsked,
+    SignalToPass,
+    SuspensionAsked,
+    TimeLimitAsked,
+)
 from yod.launch.machine import Launch
 from yod.launch.phases import Phase
 
@@ -67,6 +74,12 @@ class Status:
                     return job.Accepted(), _of_running(request)
                 state = _STATES[self._machine.phase].value
                 return job.Refused(f"the application is not running: {state}"), None
+            case job.Checkpoint(ends, is_trial):
+                if why := self._machine.why_no_checkpoint(ends=ends):
+                    return job.Refused(why), None
+                return (job.Accepted(), None) if is_trial else (None, CheckpointAsked(ends))
+            case job.Look():
+                return None, LookAsked()
             case job.LimitTime(time_s):
                 if self._machine.time_s is not None:
                     return job.Accepted(), TimeLimitAsked(time_s)
@@ -83,6 +96,8 @@ class Status:
             state = State.CANCELLED
         elif not status:
             state = State.COMPLETED
+        elif report.is_timed_out:
+            state = State.TIMEOUT
         else:
             state = State.NODE_FAIL if report.lost else State.FAILED
         return job.Ended(state, status)

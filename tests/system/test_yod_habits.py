@@ -1,0 +1,109 @@
+"""Options that users of other launchers look for: times of lines, a directory, no input."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from tests.support.partition import finish
+
+pytestmark = pytest.mark.warm
+STAMP = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3} "
+
+
+def test_each_line_has_the_time_in_front(anywhere):
+    done = anywhere.yod("--timestamp", "-sz", "2", "sh", "-c", "echo one; echo two")
+    assert done.status == 0
+    assert re.fullmatch(f"({STAMP}(one|two)\n){{4}}", done.out)
+
+
+def test_the_time_is_before_the_rank_and_on_a_line_without_an_end(anywhere):
+    done = anywhere.yod("--timestamp", "--label", "sh", "-c", "echo one; printf two")
+    assert re.fullmatch(f"{STAMP}0: one\n{STAMP}0: two", done.out)
+
+
+def test_ranks_run_in_the_directory_that_is_named_and_the_program_is_found_from_yods(
+    anywhere, tmp_path
+):
+    tmp_path.chmod(0o755)
+    program = tmp_path / "where"
+    program.write_text("#!/bin/sh\npwd\n")
+    program.chmod(0o755)
+    done = anywhere.yod("--chdir", "/usr/../usr/bin", "-sz", "2", "./where", cwd=tmp_path)
+    assert (done.status, done.out) == (0, "/usr/bin\n" * 2)
+    done = anywhere.yod("--chdir", "/nowhere", "true")
+    assert done.status == 127
+    assert "cannot enter the directory /nowhere" in done.err
+
+
+def test_a_loop_that_reads_keeps_its_input(anywhere):
+    loop = "while read word; do yod --no-stdin sh -c 'cat; echo got $0' $word; done"
+    done = finish(anywhere.start_command("sh", "-c", loop), b"1\n2\n3\n")
+    assert (done.status, done.out) == (0, "got 1\ngot 2\ngot 3\n")
+
+
+def test_a_time_limit_warns_the_ranks_then_ends_them(anywhere):
+    script = "trap 'echo warned' USR1; echo up; while :; do sleep 0.05; done"
+    options = ("-time", "0:02", "-signal", "USR1@1", "-sz", "2")
+    done = anywhere.yod(*options, "sh", "-c", script)
+    assert done.status == 124
+    assert done.out.count("warned") == 2
+    assert "yod: its time limit of 0:00:02 is over; SIGTERM sent to all ranks\n" in done.err
+
+
+def test_ranks_that_ignore_the_end_of_their_time_are_killed(anywhere):
+    done = anywhere.yod("-time", "0:01", "sh", "-c", "trap '' TERM; while :; do sleep 0.05; done")
+    assert done.status == 124
+    assert "its time limit of 0:00:01 is over; its ranks are being killed" in done.err
+
+
+def test_a_rank_that_failed_before_its_time_was_over_decides_the_status(anywhere):
+    script = "[ $YOD_RANK = 0 ] && exit 7; while :; do sleep 0.05; done"
+    done = anywhere.yod("--keep-going", "-time", "0:01", "-sz", "2", "sh", "-c", script)
+    assert done.status == 7
+
+
+def test_a_report_has_a_line_of_json_for_each_launch(anywhere, tmp_path):
+    tmp_path.chmod(0o777)
+    report = tmp_path / "report"
+    anywhere.yod("--report", str(report), "-sz", "2", "true")
+    done = anywhere.yod("--report", str(report), "-sz", "2", "sh", "-c", "exit $YOD_RANK")
+    assert done.status == 1
+    first, second = map(json.loads, report.read_text().splitlines())
+    assert (first["state"], first["exit_status"], first["reason"]) == ("COMPLETED", 0, "")
+    assert (second["state"], second["exit_status"]) == ("FAILED", 1)
+    assert "rank 1" in second["reason"]
+    assert [rank["exit_code"] for rank in second["ranks"]] == [0, 1]
+    assert {rank["node"] for rank in second["ranks"]} == set(second["nodes"])
+    assert second["phases"]["run"] <= second["elapsed_s"] + 1
+
+
+@pytest.mark.cold
+def test_a_report_that_cannot_be_written_is_named(embedded, tmp_path):
+    done = embedded.yod("--report", str(tmp_path / "none" / "report"), "true")
+    assert "/none/report: no such file or directory; this launch is not in it" in done.err
+
+
+@pytest.mark.cold
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (("-time", "soon"), "-time soon: no time above 0"),
+        (("-signal", "USR1@5"), "-signal USR1@5: only with -time T"),
+        (("-time", "1", "-signal", "FOO@5"), "no signal FOO"),
+        (("-time", "1", "-signal", "USR1"), "-signal USR1: as USR1@60"),
+        (("-time", "0:05", "-signal", "USR1@5"), "-signal USR1@5: the limit is 5 s"),
+    ],
+)
+def test_wrong_times_get_one_line(embedded, options, text):
+    done = embedded.yod(*options, "true")
+    assert (done.status, done.out, done.err.count("\n")) == (125, "", 1)
+    assert text in done.err
+
+
+@pytest.mark.cold
+def test_times_and_raw_bytes_exclude_each_other(embedded):
+    done = embedded.yod("--timestamp", "--raw", "true")
+    assert (done.status, done.err) == (125, "yod: --timestamp and --raw exclude each other\n")

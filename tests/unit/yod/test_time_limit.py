@@ -1,0 +1,127 @@
+"""The time limit of a launch, and the checkpoints that are made of it."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+from msgspec.structs import replace
+
+from native.machine import Send
+from native.wire import group, load
+from native.wire.base import State
+from native.wire.group import Checkpoints
+from tests.unit.yod import launch_of
+from yod.launch.events import CheckpointAsked, Checkpointed, Interrupted, Tell
+from yod.launch.phases import Phase
+from yod.plan.checkpoint import AUTO, Checkpointing, Occasion
+from yod.plan.plan import TimeLimit
+
+WHERE = Checkpoints(b"/scratch", ".collecting-1")
+HOW = Checkpointing(directory="/scratch", where=WHERE, recipe=b"{}", grace_s=5.0)
+
+
+def running(size: int = 2, how: Checkpointing | None = None, **options) -> launch_of.Yod:
+    """A launch whose ranks run."""
+    return launch_of.Yod(size, checkpointing=how, **options).to(Phase.RUNNING)
+
+
+def sent(actions, kind):
+    return [
+        each.message for each in actions if isinstance(each, Send) and type(each.message) is kind
+    ]
+
+
+def told(actions) -> list[str]:
+    return [each.text for each in actions if isinstance(each, Tell)]
+
+
+def whole(path: bytes = b"/scratch/checkpoint.1", text: str = "") -> group.Done:
+    return group.Done(launch_of.JOB_ID, 2, 1000, path, text)
+
+
+def test_the_ranks_are_warned_then_ended_then_killed():
+    yod = running(time_limit=TimeLimit(10.0, signal.SIGUSR1, 4.0))
+    assert sent(yod.wait(5.9), load.Signal) == []
+    assert [each.signal_number for each in sent(yod.wait(0.2), load.Signal)] == [signal.SIGUSR1]
+    assert [each.signal_number for each in sent(yod.wait(4.0), load.Signal)] == [signal.SIGTERM]
+    assert yod.phase is Phase.RUNNING
+    assert sent(yod.wait(launch_of.LIMITS.kill_delay_s), load.AllDone)
+    assert yod.report.is_timed_out
+    assert yod.report.end().state is State.TIMEOUT
+
+
+def test_a_launch_that_ends_in_time_is_not_timed_out():
+    yod = running(time_limit=TimeLimit(10.0))
+    yod.receive(launch_of.completions(0, 1))
+    assert sent(yod.wait(11.0), load.Signal) == []
+    assert not yod.report.is_timed_out
+
+
+def test_a_checkpoint_goes_before_the_end_of_the_time():
+    how = replace(HOW, on=frozenset({Occasion.TIMEOUT}))
+    yod = running(how=how, time_limit=TimeLimit(10.0))
+    actions = yod.wait(10.1)
+    assert sent(actions, group.Begin) and not sent(actions, load.Signal)
+    actions = yod.receive(whole())
+    assert sent(actions, load.AllDone)
+    assert not yod.report.is_timed_out
+
+
+def test_without_its_checkpoint_the_time_ends_the_ranks():
+    how = replace(HOW, on=frozenset({Occasion.TIMEOUT}))
+    yod = running(how=how, time_limit=TimeLimit(10.0))
+    yod.wait(10.1)
+    actions = yod.receive(whole(b"", "rank 1 has not saved in time"))
+    assert [each.signal_number for each in sent(actions, load.Signal)] == [signal.SIGTERM]
+    assert yod.report.is_timed_out
+
+
+def test_a_checkpoint_is_made_every_so_often_from_the_end_of_the_last():
+    yod = running(how=replace(HOW, every_s=10.0))
+    assert sent(yod.wait(10.1), group.Begin)
+    assert sent(yod.wait(20.0), group.Begin) == []  # one is being made
+    yod.receive(whole())
+    assert sent(yod.wait(9.9), group.Begin) == []
+    assert sent(yod.wait(0.2), group.Begin)
+
+
+def test_auto_is_youngs_interval_of_what_a_checkpoint_takes():
+    yod = running(how=replace(HOW, every_s=AUTO))
+    yod.handle(CheckpointAsked(ends=False))
+    yod.wait(2.0)
+    yod.receive(whole())
+    interval_s = (2 * 2.0 * launch_of.LIMITS.node_mtbf_s / 2) ** 0.5
+    assert sent(yod.wait(interval_s - 1), group.Begin) == []
+    assert sent(yod.wait(2.0), group.Begin)
+
+
+@pytest.mark.parametrize("text", ["", "no space left on device"])
+def test_a_job_that_is_to_end_does_so_behind_a_whole_checkpoint_only(text):
+    yod = running(how=HOW)
+    yod.handle(CheckpointAsked(ends=True))
+    actions = yod.receive(whole(b"" if text else b"/scratch/checkpoint.1", text))
+    assert bool(sent(actions, load.AllDone)) is not bool(text)
+    assert [each.text for each in actions if isinstance(each, Checkpointed)] == [text]
+
+
+def test_a_second_checkpoint_is_refused_while_one_is_made_but_may_end_the_job():
+    yod = running(how=HOW)
+    yod.handle(CheckpointAsked(ends=False))
+    (answer,) = yod.handle(CheckpointAsked(ends=False))
+    assert answer == Checkpointed(b"", "a checkpoint is being made already")
+    assert yod.handle(CheckpointAsked(ends=True)) == []
+    assert sent(yod.receive(whole()), load.AllDone)
+
+
+def test_sigterm_is_followed_by_a_checkpoint_once():
+    yod = running(how=replace(HOW, on=frozenset({Occasion.TERM})))
+    assert sent(yod.handle(Interrupted(signal.SIGTERM)), group.Begin)
+    yod.wait(2.0)
+    actions = yod.handle(Interrupted(signal.SIGTERM))
+    assert sent(actions, load.Signal)
+
+
+def test_a_launch_without_a_directory_says_so():
+    (answer,) = running().handle(CheckpointAsked(ends=False))
+    assert answer == Checkpointed(b"", "it was started without --checkpoint-dir")

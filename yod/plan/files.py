@@ -1,0 +1,43 @@
+"""Files that the ranks write to instead of yod, as its options say. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from native import pattern
+from native.errors import UsageError
+from native.text import shown
+from native.wire.base import PATH_MAX
+from native.wire.group import RankFiles
+
+_APART = frozenset("tnN")  # codes that tell ranks or nodes apart
+_NOWHERE = "/dev/null"
+
+
+def chosen(given: Mapping[str, Sequence[str]], user: str) -> RankFiles:
+    """What ``-o`` and ``-e`` say, with ``--restart`` behind what is in the files already.
+
+    Args:
+        given: the options with their values; one of the two is there.
+        user: the name of yod's user.
+
+    Raises:
+        UsageError: a pattern has an unknown code, or is the same for all nodes.
+    """
+    found = {name: _pattern(name, given[name][-1], user) for name in ("-o", "-e") if name in given}
+    out = found.get("-o", b"")
+    return RankFiles(out, found.get("-e", out), "--restart" in given)
+
+
+def _pattern(option: str, text: str, user: str) -> bytes:
+    pattern.check(text, pattern.OF_RANKS)
+    if text != _NOWHERE and not pattern.codes(text) & _APART:
+        redirect = ">" if option == "-o" else "2>"
+        raise UsageError(
+            f"{option} {shown(text)}: %t (rank), %n or %N (node) must be in it: nodes do not write"
+            f" to one file together; for one file of all ranks write `{redirect} {shown(text)}`"
+        )
+    expanded = pattern.expand(text, {"u": user.replace("%", "%%")}).encode(errors="surrogateescape")
+    if len(expanded) > PATH_MAX:
+        raise UsageError(f"{option}: a path has at most {PATH_MAX} bytes")
+    return expanded

@@ -1,0 +1,46 @@
+"""Which ranks read yod's standard input. Pure."""
+
+from __future__ import annotations
+
+from native import nodelist
+from native.errors import UsageError
+from native.text import shown
+from native.wire.base import SIZE_MAX
+from native.wire.group import INPUTS_MAX
+from yod.plan.plan import Ranges
+
+ALL: Ranges = ((0, SIZE_MAX - 1),)
+_WORDS: dict[str, Ranges] = {"all": ALL, "none": ()}
+
+
+def parse(text: str) -> Ranges:
+    """What ``--stdin`` says: ``all``, ``none``, or a list of ranks: ``0,4..7``.
+
+    Raises:
+        UsageError: it says none of them.
+    """
+    if text in _WORDS:
+        return _WORDS[text]
+    try:
+        ranks = sorted(nodelist.parse(text))
+    except UsageError:
+        raise UsageError(f"--stdin {shown(text)}: all, none, or ranks, as in 0,4..7") from None
+    ranges: list[tuple[int, int]] = []
+    for rank in ranks:
+        if ranges and ranges[-1][1] == rank - 1:
+            ranges[-1] = ranges[-1][0], rank
+        else:
+            ranges.append((rank, rank))
+    if len(ranges) > INPUTS_MAX:
+        raise UsageError(f"--stdin: {len(ranges)} ranges of ranks, at most {INPUTS_MAX}")
+    return tuple(ranges)
+
+
+def check(ranges: Ranges, size: int) -> None:
+    """Refuse ranks that a job of so many has not.
+
+    Raises:
+        UsageError: it names one.
+    """
+    if ranges != ALL and ranges and (last := ranges[-1][1]) >= size:
+        raise UsageError(f"--stdin: there is no rank {last}: the job has ranks 0 to {size - 1}")

@@ -1,0 +1,33 @@
+"""The options about a time limit. Pure; imported when one of them is given."""
+
+from __future__ import annotations
+
+from native import duration
+from native.errors import UsageError
+from native.text import shown
+from yod.plan.plan import TimeLimit
+from yod.plan.signals import number_of
+
+_TIME, _SIGNAL = "-time", "-signal"
+
+
+def chosen(given: dict[str, list[str]]) -> TimeLimit | None:
+    """What the options ask for; None: for no limit.
+
+    Raises:
+        UsageError: the text names the option.
+    """
+    times, warnings = given.get(_TIME), given.get(_SIGNAL)
+    if times is None:
+        if warnings is not None:
+            raise UsageError(f"{_SIGNAL} {shown(warnings[-1])}: only with {_TIME} T")
+        return None
+    time_s = float(duration.parse(times[-1], _TIME))
+    if warnings is None:
+        return TimeLimit(time_s)
+    name, at, before = warnings[-1].rpartition("@")
+    if not (at and before.isascii() and before.isdigit() and int(before[:9]) > 0):
+        raise UsageError(f"{_SIGNAL} {shown(warnings[-1])}: as USR1@60, so many seconds before")
+    if (before_s := float(before[:9])) >= time_s:
+        raise UsageError(f"{_SIGNAL} {shown(warnings[-1])}: the limit is {time_s:g} s")
+    return TimeLimit(time_s, number_of(name), before_s)
