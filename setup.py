@@ -256,9 +256,11 @@ setup(
     ],
     extras_require={
         "mpi": ["mpi4py>=4", "mpich>=4.2"],
+        "pilot": ["cloudpickle>=3"],
         "plot": ["matplotlib>=3.8"],
         "stack": ["py-spy>=0.4"],
         "test": [
+            "cloudpickle>=3",
             "docutils>=0.20",
             "hypothesis",
             "matplotlib>=3.8",

@@ -89,6 +89,7 @@ class Limits(Struct, frozen=True):
     launches_count: int = 1000
     prepare_s: float = 10.0
     collected_bytes: int = 256 * 1024 * 1024
+    call_bytes: int = 16 * 1024 * 1024
     web_clients_count: int = 64
     web_request_s: float = 5.0
     web_stall_s: float = 20.0
@@ -173,6 +174,7 @@ MEANINGS = {
     "launches_count": "launches of a launch server at a time; further ones are cold",
     "prepare_s": "a launch that a launch server has not prepared after this is cold",
     "collected_bytes": "output of one stream that yod.api collects; a job that writes more ends",
+    "call_bytes": "a call of a function in a pilot, packed, and its packed result",
     "web_clients_count": "connections to pingd --web at a time",
     "web_request_s": "a client of pingd --web has sent its request within this",
     "web_stall_s": "a client of pingd --web that reads nothing for this long is given up",
@@ -206,6 +208,7 @@ _SMALLEST = {
     "submit_hooks_count": 1,
     "log_lines_each_count": 1,
     "prepare_s": 0.001,
+    "call_bytes": 4096,
     "web_clients_count": 1,
     "web_request_s": 0.001,
     "web_stall_s": 0.001,
@@ -231,6 +234,7 @@ _LARGEST = {
     "connections_each_count": 1 << 20,
     "launches_count": 65536,
     "peer_idle_s": 1_000_000,
+    "call_bytes": 256 << 20,  # and all that is around it one message of a pilot
     "ssh_fanout_count": 4096,
     "output_window_bytes": 1 << 30,
     "line_room_bytes": 1 << 30,

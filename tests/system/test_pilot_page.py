@@ -16,6 +16,10 @@ PAGE = (ROOT / "docs" / "pilot.md").read_text()
 EXAMPLES = re.findall(r"^```python\n(.*?)^```$", PAGE, re.M | re.S)
 PRINTED = {  # by a word of the example
     "echo $((": r"328350\n",
+    "def square": (
+        r"DONE 9 None square of 3\nDONE 16 None square of 4\n"
+        r"FAILED None TypeError\(.*\) square of five\n"
+    ),
     "yod.pilot.open": r"DONE hello\n\n\['0', '1', '2', '3', '4'\]\n",
     "def told": "".join(rf"task.000000 {state}\n" for state in [*TASK.states[1:], "DONE"]),
 }

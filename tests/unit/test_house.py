@@ -76,7 +76,8 @@ PURE_STDLIB = {
 # A library, and the only rooms and modules that may import it.
 BOUND = {
     "ClusterShell": {"partition.hosts"},
-    "asyncio": ASYNCIO,
+    "asyncio": {*ASYNCIO, "yod.pilot.function.worker"},  # it runs coroutines of applications
+    "cloudpickle": {"yod.pilot.function"},
     "cffi": {"native.transport"},
     "click": COMMANDS | OF_COMMANDS | {"native.host.config"},  # which reads their options
     "mpi4py": set(),

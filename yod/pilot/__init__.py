@@ -24,6 +24,8 @@ NAMES: dict[str, str] = {
     "PilotDescription": _MODELS + "description",
     "TaskDescription": _MODELS + "description",
     "prof": "yod.pilot.profile.own",
+    "PythonTask": "yod.pilot.function.pythontask",
+    "pythontask": "yod.pilot.function.pythontask",
     "PILOT_STATE": _CLIENT + "pmgr",
     "TASK_STATE": _CLIENT + "tmgr",
     "WAIT_QUEUE_SIZE": _CLIENT + "tmgr",

@@ -213,7 +213,9 @@ class Agent:
                 ]
                 link.send(wire.Reached(states.AGENT_SCHEDULING, list(self._tasks)))
                 link.send(wire.Reached(states.AGENT_EXECUTING, running))
-                link.send(wire.Ended(list(self._results.values())))
+                for part in wire.parts(self._results.values(), wire.over_bytes):
+                    link.send(wire.Ended(part))
+                link.send(wire.Ended([]))  # that was all
 
     def _tell(self, message: wire.FromAgent) -> None:
         for link in self._links:
@@ -280,12 +282,15 @@ class Agent:
         for state, uids in self._reached.items():
             self._tell(wire.Reached(state, uids))
         self._reached.clear()
-        if self._over:
-            over, self._over = self._over, []
-            self._tell(wire.Ended(over))
+        self._tell_over()
         self._timer.set(self._machine.deadline())
         if self._ending and not self._tasks:
             self._leave()
+
+    def _tell_over(self) -> None:
+        over, self._over = self._over, []
+        for part in wire.parts(over, wire.over_bytes):
+            self._tell(wire.Ended(part))
 
     def _due(self) -> None:
         self._handle(rules.DeadlineReached())
@@ -402,9 +407,7 @@ class Agent:
         """All tasks are over, or take too long to end."""
         for uid in list(self._tasks):
             self._finish(uid, states.FAILED, "the pilot has ended; the task did not")
-        if self._over:
-            self._tell(wire.Ended(self._over))
-            self._over = []
+        self._tell_over()
         self._runners.close()
         if self._listener is not None:
             self._listener.close()

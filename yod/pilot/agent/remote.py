@@ -71,7 +71,7 @@ class Arrivals:
         self._path = os.path.join(sandbox, KEY_FILE)
         self._strangers: set[Link] = set()
         self._end = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
-        self._end.bind((_own_address(), 0))
+        self._end.bind((own_address(), 0))
         self._end.listen(_BACKLOG)
         self._end.setblocking(False)
         self._watch = reactor.watch(self._end.fileno(), self._accept)
@@ -128,7 +128,7 @@ class Arrivals:
         self._on_failed(f"the step of the starters is over: {words}")
 
 
-def _own_address() -> str:
+def own_address() -> str:
     """The address at which the nodes of the allocation reach this host: that of its broker.
 
     Raises:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from native.errors import YodError
 from yod.pilot.agent.running import MAKE, TELL, flat, outcome_of_report
 from yod.pilot.agent.starters import End, LocalEnd, OnLost, OnPacket, Starter
 from yod.pilot.model import command, modes
@@ -86,10 +87,8 @@ class Runners:
 
     def start(self, work: Work, description: TaskDescription) -> None:
         """Run a task; the agent is told of its end."""
-        if description.kind in modes.CALLS or not work.slots:
-            pool = self._functions()
-            self._signals[work.uid] = lambda _: pool.cancel(work.uid)
-            pool.start(work)
+        if description.kind in modes.CALLS:
+            self._start_call(work)
         elif command.is_mpi(description):
             self._start_step(work, description)
         else:
@@ -138,6 +137,15 @@ class Runners:
         for each in (self._pool, self._arrivals, *set(self._starters.values()), self._steps):
             if each is not None:
                 each.close()
+
+    def _start_call(self, work: Work) -> None:
+        try:
+            pool = self._functions()
+        except YodError as error:
+            self._place.ended(work.uid, Outcome(exit_code=None, reason=str(error)))
+            return
+        self._signals[work.uid] = lambda signo: pool.signal(work.uid, signo)
+        pool.start(work)
 
     def _start_program(self, work: Work, description: TaskDescription) -> None:
         value, uid = description.value, work.uid
@@ -279,7 +287,12 @@ class Runners:
         if self._pool is None:
             from yod.pilot.function.pool import FunctionPool
 
-            self._pool = FunctionPool(self._place)
+            host = ""
+            if self._in_allocation:
+                from yod.pilot.agent.remote import own_address
+
+                host = own_address()
+            self._pool = FunctionPool(self._place, host)
         return self._pool
 
 

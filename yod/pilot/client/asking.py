@@ -87,7 +87,8 @@ class Seen:
                         if over.uid in self.tasks and over.uid not in self.over:
                             self.over[over.uid] = over
                             self.tasks[over.uid] = over.state
-                    return
+                    if not tasks:
+                        return
 
     def _talk(self, pilot: str, message: wire.FromClient) -> Iterator[wire.FromAgent]:
         """Say something to the agent of a pilot, and take what it says."""

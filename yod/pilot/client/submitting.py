@@ -47,6 +47,8 @@ def made(
                 continue
         elif known is not None or uid in new:
             raise UsageError(f"{where}: there is one of this name")
+        if description.get("raptor_id") or description.kind in modes.RAPTOR:
+            raise UsageError(f"{where}: raptor is not there; submit calls by yod.pilot.Executor")
         if "input_staging" in description:
             directives_of(description["input_staging"], True, where)
         if "output_staging" in description:
@@ -55,7 +57,7 @@ def made(
         if description.kind in modes.CALLS:
             from yod.pilot.function.codec import pack
 
-            task.payload = pack(task.description)
+            task.payload = pack(task.description, where, session.limits.call_bytes)
         found.append(task)
     return found, list(new.values())
 

@@ -199,8 +199,8 @@ class Tasking:
             for task in tasks:
                 task.state = states.TMGR_SCHEDULING
         self._events.submitted([task.uid for task in tasks])
-        orders = [order_of(task) for task in tasks]
-        self.session.journal.add(Taken(self.tmgr.uid, orders))
+        for orders in wire.parts(map(order_of, tasks), wire.order_bytes):
+            self.session.journal.add(Taken(self.tmgr.uid, orders))
         for task in tasks:
             self.dispatcher.want(wanted(task))
         self._assign()
@@ -239,7 +239,8 @@ class Tasking:
         for task in tasks:
             self._advance(task, states.AGENT_STAGING_INPUT_PENDING)
             orders.append(order_of(task))
-        pilot.send(wire.Tasks(orders))
+        for part in wire.parts(orders, wire.order_bytes):
+            pilot.send(wire.Tasks(part))
 
     def cancel(self, tasks: list[Task]) -> None:
         """End tasks."""
@@ -260,7 +261,8 @@ class Tasking:
     def _end(self, each: list[tuple[Task, wire.Over]]) -> None:
         """Tasks are over. It is written down before it is announced."""
         if each:
-            self.session.journal.add(Ended([over for _, over in each]))
+            for part in wire.parts((over for _, over in each), wire.over_bytes):
+                self.session.journal.add(Ended(part))
             self.session.journal.flush()
         for task, over in each:
             self._announce(task, over)

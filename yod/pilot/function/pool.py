@@ -1,23 +1,193 @@
-"""Workers for calls."""
+"""The driver of a pool: warm Python workers on the nodes of a pilot, for tasks that are calls."""
 
 from __future__ import annotations
 
+import _socket
+import os
+import signal
+import sys
+import time
+from contextlib import suppress
+from functools import partial
+
+from native.errors import PeerProtocolError, YodError
+from native.waitstatus import how_it_ended
+from yod.pilot.function import workers as rules
+from yod.pilot.link.link import Link, Listener
+from yod.pilot.model.description import TaskDescription
+from yod.pilot.wire import calls as wire
 from yod.pilot.work.place import Outcome, Place, Work
+
+SOCKET = "calls.sock"  # in the pilot's sandbox
+DIRECTORY = "workers"  # there: what workers print
+MODULE = "yod.pilot.function.worker"
+_TIMES = ("task_run_start", "exec_start", "rank_start")
 
 
 class FunctionPool:
-    """Runs calls of functions."""
+    """Runs calls of functions.
 
-    def __init__(self, place: Place) -> None:
+    Args:
+        host: the address at which nodes reach this host; empty: there is one host only.
+
+    Raises:
+        YodError: workers cannot be let in.
+    """
+
+    def __init__(self, place: Place, host: str = "") -> None:
         self._place = place
+        self._rules = rules.Workers()
+        self._works: dict[str, tuple[Work, float]] = {}
+        self._links: dict[int, Link] = {}
+        self._processes: dict[int, int] = {}  # worker -> number of its process
+        self._directory = os.path.join(place.sandbox, DIRECTORY)
+        self._path = os.path.join(place.sandbox, SOCKET)
+        try:
+            os.makedirs(self._directory, exist_ok=True)
+            self._listener = Listener(self._path, place.reactor, self._let_in)
+        except OSError as error:
+            raise YodError(f"{self._path}: {error.strerror}") from None
+        if host:
+            self._listener.reach(host)
 
     def start(self, work: Work) -> None:
         """Run a call."""
-        reason = "tasks that are functions cannot be run yet"
-        self._place.ended(work.uid, Outcome(exit_code=None, reason=reason))
+        slot = work.slots[0]
+        self._works[work.uid] = (work, time.time())
+        self._carry_out(self._rules.want(work.uid, rules.Key(slot.node, slot.gpus)))
 
-    def cancel(self, uid: str) -> None:
-        """End a call."""
+    def signal(self, uid: str, signo: int) -> None:
+        """Send the process that has a call a signal."""
+        process = self._processes.get(self._rules.number_of(uid) or 0)
+        if process is not None:
+            self._place.kill_process(process, signo)
 
     def close(self) -> None:
         """End all."""
+        self._listener.close()
+        for link in self._links.values():
+            link.close()
+        self._links.clear()
+
+    # -- workers ----------------------------------------------------------------
+
+    def _carry_out(self, actions: list[rules.Action]) -> None:
+        for action in actions:
+            match action:
+                case rules.Give(number, uid):
+                    self._give(number, uid)
+                case rules.Start(number, key):
+                    self._start(number, key)
+                case rules.End(number):
+                    self._end(number)
+                case rules.Lose():
+                    pass  # `_over` knows how the process has ended
+
+    def _start(self, number: int, key: rules.Key) -> None:
+        words = [sys.executable, "-P", "-m", MODULE, self._path, str(number)]
+        self._processes[number] = self._place.start_process(
+            key.node,
+            words,
+            {},
+            self._directory,
+            f"{number:06}.out",
+            f"{number:06}.err",
+            (),
+            partial(self._over, number),
+        )
+
+    def _end(self, number: int) -> None:
+        link = self._links.pop(number, None)
+        if link is not None:
+            link.close()
+        if number in self._processes:
+            self._place.kill_process(self._processes[number], signal.SIGKILL)
+
+    def _over(self, number: int, outcome: Outcome) -> None:
+        """The process of a worker has ended."""
+        self._processes.pop(number, None)
+        link = self._links.pop(number, None)
+        if link is not None:
+            link.close()
+        for action in self._rules.over(number):
+            if isinstance(action, rules.Lose):
+                self._lose(number, action, outcome)
+
+    def _lose(self, number: int, lost: rules.Lose, outcome: Outcome) -> None:
+        work, came = self._works.pop(lost.uid)
+        if lost.has_begun:
+            how = how_it_ended(outcome.signal) if outcome.signal else outcome.failure
+            outcome.reason = f"its worker ended in the call: {how or 'exit code 0'}"
+            self._keep_output(number, work)
+        else:
+            last = (outcome.stderr.strip().splitlines() or [outcome.failure])[-1]
+            outcome.reason = f"its worker could not start: {last}"
+        outcome.is_lost = True
+        outcome.times = [("task_start", came), *outcome.times[1:]]
+        self._place.ended(lost.uid, outcome)
+
+    def _keep_output(self, number: int, work: Work) -> None:
+        """What the call has printed is where it belongs, also if its worker was killed."""
+        for name, own in zip(_outputs(work), ("out", "err"), strict=True):
+            with suppress(OSError):  # its node may have been lost, and the directory with it
+                path = os.path.join(self._directory, f"{number:06}.{own}")
+                if os.path.getsize(path):
+                    os.rename(path, os.path.join(work.sandbox, name))
+
+    # -- their words ------------------------------------------------------------
+
+    def _let_in(self, end: _socket.socket) -> None:
+        def hello(body: bytes) -> None:
+            told = wire.decode_answer(body)
+            if not isinstance(told, wire.Here) or told.number not in self._processes:
+                link.close()
+                return
+            number = told.number
+            link.redirect(partial(self._take, number), partial(self._broke, number))
+            self._links[number] = link
+            self._carry_out(self._rules.came(number))
+
+        link = Link(end, self._place.reactor, hello, lambda _: None)
+
+    def _give(self, number: int, uid: str) -> None:
+        work, _ = self._works[uid]
+        call = wire.Call(number, work.payload, work.sandbox, work.environment, *_outputs(work))
+        self._links[number].send_frame(wire.frame(call))
+        if work.description.get("startup_timeout"):
+            self._place.started(uid, time.time())
+
+    def _take(self, number: int, body: bytes) -> None:
+        answer = wire.decode_answer(body)
+        if not isinstance(answer, wire.Answer):
+            raise PeerProtocolError("a worker has come twice")
+        uid = self._rules.answered(number)
+        if not uid:
+            raise PeerProtocolError("a worker has answered what it was not asked")
+        _, came = self._works.pop(uid)
+        began, ended = answer.began, answer.ended
+        self._place.ended(
+            uid,
+            Outcome(
+                exit_code=1 if answer.exception else 0,
+                value=b"" if answer.exception else answer.value,
+                exception=answer.exception,
+                exception_detail=answer.detail,
+                stdout=answer.stdout,
+                stderr=answer.stderr,
+                times=[
+                    ("task_start", came),
+                    *((event, began) for event in _TIMES),
+                    ("rank_stop", ended),
+                    ("exec_stop", ended),
+                ],
+            ),
+        )
+
+    def _broke(self, number: int, reason: str) -> None:
+        self._links.pop(number, None)
+        self._carry_out(self._rules.broke(number))
+
+
+def _outputs(work: Work) -> tuple[str, str]:
+    value = TaskDescription(work.description).value
+    return value("stdout") or f"{work.uid}.out", value("stderr") or f"{work.uid}.err"

@@ -22,6 +22,8 @@ SHORT = {name.removeprefix("task."): name for name in _LONG}
 MODES = {**dict.fromkeys(_LONG), **dict.fromkeys(SHORT)}
 
 # Run by workers that are there already, and not as a program of their own.
-CALLS = frozenset((TASK_FUNCTION, TASK_METHOD, TASK_EVAL, TASK_EXEC))
+CALLS = frozenset((TASK_FUNCTION, TASK_EVAL, TASK_EXEC))
+# Of masters and workers that an application writes itself.
+RAPTOR = frozenset((TASK_METHOD, RAPTOR_MASTER, RAPTOR_WORKER))
 # A service of the same kind as a task, but that others may wait for.
 PROGRAMS = frozenset((TASK_EXECUTABLE, TASK_SERVICE, TASK_PROC, RAPTOR_MASTER, RAPTOR_WORKER))

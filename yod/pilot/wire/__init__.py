@@ -1,4 +1,4 @@
-"""What the client, the agent and its starters say to one another, as bytes.
+"""What the client, the agent, its starters and workers say to one another, as bytes.
 
 No I/O. Imports native.
 """

@@ -7,13 +7,15 @@ carry; a turn of a loop makes one of each kind.
 from __future__ import annotations
 
 import struct
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
 
 from msgspec import MsgspecError, Struct, msgpack
 
 from native.errors import PeerProtocolError
 
 MESSAGE_BYTES_MAX = 1 << 30
+_PART_BYTES = 64 << 20  # of calls or values in one message, beside the last one
 LENGTH = struct.Struct("<I")
 
 
@@ -145,6 +147,8 @@ class Info(Struct, tag="info", array_like=True, frozen=True):
 
 FromAgent = Up | Reached | Ended | Returned | Why | Info | PilotOver
 
+T = TypeVar("T")
+
 _encoder = msgpack.Encoder()
 _from_client: msgpack.Decoder[FromClient] = msgpack.Decoder(FromClient)
 _from_agent: msgpack.Decoder[FromAgent] = msgpack.Decoder(FromAgent)
@@ -154,6 +158,30 @@ def frame(message: FromClient | FromAgent) -> bytes:
     """A message behind its length."""
     body = _encoder.encode(message)
     return LENGTH.pack(len(body)) + body
+
+
+def order_bytes(order: Order) -> int:
+    """What makes an order long."""
+    return len(order.payload)
+
+
+def over_bytes(over: Over) -> int:
+    """What makes the end of a task long."""
+    return len(over.value) + len(over.exception_detail)
+
+
+def parts(items: Iterable[T], size: Callable[[T], int]) -> Iterator[list[T]]:
+    """Items in lists, each of which fits a message; mostly there is one."""
+    part: list[T] = []
+    total = 0
+    for item in items:
+        part.append(item)
+        total += size(item)
+        if total >= _PART_BYTES:
+            yield part
+            part, total = [], 0
+    if part:
+        yield part
 
 
 class Frames:

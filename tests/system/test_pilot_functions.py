@@ -1,0 +1,209 @@
+"""Tasks that are calls of functions, and executors, with real agents and workers."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+import yod.pilot as rp
+from native.errors import UsageError
+from tests.support.partition import finish
+from tests.support.wait import wait_until
+
+LIMIT_S = 60.0
+
+
+@pytest.fixture
+def session(place, tmp_path, monkeypatch):
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+    monkeypatch.setenv("YOD_CALL_BYTES", "1000000")
+    with rp.Session() as session:
+        yield session
+    assert not threading.enumerate()[1:]
+
+
+@pytest.fixture
+def tmgr(session):
+    tmgr = rp.TaskManager(session)
+    tmgr.add_pilots(rp.PilotManager(session).submit_pilots({"cores": 2, "runtime": 5}))
+    return tmgr
+
+
+def call(function, *args, **entries):
+    entries = {"mode": rp.TASK_FUNCTION, "function": function, "args": args, **entries}
+    return rp.TaskDescription(entries)
+
+
+def where():
+    return os.getpid(), os.getcwd(), os.environ["RP_TASK_ID"], os.environ.get("MINE")
+
+
+def prints():
+    print("hello")
+    print("no", file=sys.stderr)
+    os.system("echo child")
+
+
+def raises(text):
+    raise KeyError(text)
+
+
+class Odd(Exception):
+    def __reduce__(self):
+        raise TypeError("it stays here")
+
+
+def odd():
+    raise Odd("odd")
+
+
+def killed(path=None):
+    print("so far", flush=True)
+    if path is not None:
+        with open(path, "a") as file:
+            if file.tell():
+                return "again"
+            file.write("once")
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def stays(path):
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    Path(path).touch()
+    while True:
+        time.sleep(1)
+
+
+def test_a_function_runs_with_its_arguments_and_gives_its_value_back(tmgr):
+    offset = 100
+    tasks = tmgr.submit_tasks(
+        [
+            call(lambda n, more=0: n + more + offset, 1, kwargs={"more": 10}),
+            rp.TaskDescription({"mode": rp.TASK_EVAL, "code": "6 * 7"}),
+            rp.TaskDescription({"mode": rp.TASK_FUNCTION, "function": rp.PythonTask(max, 3, 4)}),
+        ]
+    )
+    assert tmgr.wait_tasks(timeout=LIMIT_S) == [rp.DONE] * 3
+    assert [task.return_value for task in tasks] == [111, 42, 4]
+    assert {task.exit_code for task in tasks} == {0}
+    assert len(tasks[0].slots) == 1
+
+
+def test_calls_share_warm_workers_and_each_has_its_own_directory_and_variables(tmgr):
+    tasks = tmgr.submit_tasks([call(where, environment={"MINE": str(n)}) for n in range(40)])
+    assert tmgr.wait_tasks(timeout=LIMIT_S) == [rp.DONE] * 40
+    values = [task.return_value for task in tasks]
+    assert len({value[0] for value in values}) <= 2
+    for n, (task, value) in enumerate(zip(tasks, values, strict=True)):
+        assert value[1:] == (task.sandbox, task.uid, str(n))
+
+
+def test_what_a_function_and_its_programs_print_is_the_tasks_output(tmgr):
+    task, quiet = tmgr.submit_tasks([call(prints), call(len, "abc")])
+    tmgr.wait_tasks(timeout=LIMIT_S)
+    assert sorted(task.stdout.splitlines()) == ["child", "hello"]
+    assert task.stderr == "no\n"
+    assert [Path(path).read_text() for path in task.output_files] == [task.stdout, "no\n"]
+    assert (quiet.stdout, quiet.stderr) == ("", "")
+
+
+def test_what_a_function_raises_is_told_with_its_traceback_and_the_worker_goes_on(tmgr):
+    tasks = tmgr.submit_tasks([call(raises, "key"), call(odd), call(sys.exit, 3)])
+    assert tmgr.wait_tasks(timeout=LIMIT_S) == [rp.FAILED] * 3
+    assert [task.exception for task in tasks] == ["KeyError('key')", "Odd('odd')", "SystemExit(3)"]
+    assert tasks[0].reason == "KeyError('key')"
+    assert "in raises" in tasks[0].exception_detail
+    assert "worker.py" not in tasks[0].exception_detail
+    assert (tasks[0].exit_code, tasks[0].return_value) == (1, None)
+    assert tmgr.submit_tasks(call(os.getpid)).wait(timeout=LIMIT_S) == rp.DONE
+
+
+def test_a_call_that_cannot_be_packed_is_refused_and_no_task_is_taken(tmgr):
+    with pytest.raises(UsageError, match=r"task \S+: the call cannot be packed: TypeError"):
+        tmgr.submit_tasks([call(len, "abc"), call(len, threading.Lock())])
+    with pytest.raises(UsageError, match="YOD_CALL_BYTES"):
+        tmgr.submit_tasks(call(len, os.urandom(1_000_001)))
+    assert tmgr.list_tasks() == []
+
+
+def test_a_result_that_is_too_large_or_cannot_be_packed_fails_its_task_alone(tmgr):
+    large, lock, fits = tmgr.submit_tasks(
+        [call(bytes, 2_000_000), call(threading.Lock), call(bytes, 900_000)]
+    )
+    assert tmgr.wait_tasks(timeout=LIMIT_S) == [rp.FAILED, rp.FAILED, rp.DONE]
+    assert "at most 1000000 are taken (YOD_CALL_BYTES)" in large.reason
+    assert "cannot pickle" in lock.reason
+    assert "The result of the call cannot be packed." in lock.exception_detail
+    assert fits.return_value == bytes(900_000)
+
+
+def test_a_worker_that_is_killed_in_a_call_fails_it_by_name(tmgr):
+    task = tmgr.submit_tasks(call(killed))
+    assert task.wait(timeout=LIMIT_S) == rp.FAILED
+    assert task.reason == "its worker ended in the call: killed by SIGKILL"
+    assert task.stdout == "so far\n"
+    assert Path(task.output_files[0]).read_text() == "so far\n"
+    quits = tmgr.submit_tasks(call(os._exit, 0))
+    assert quits.wait(timeout=LIMIT_S) == rp.FAILED
+    assert quits.reason == "its worker ended in the call: exit code 0"
+
+
+def test_a_restartable_call_of_a_worker_that_is_killed_runs_again_but_not_for_ever(tmgr, tmp_path):
+    again, never = tmgr.submit_tasks(
+        [
+            call(killed, str(tmp_path / "once"), restartable=True),
+            call(killed, restartable=True),
+        ]
+    )
+    assert tmgr.wait_tasks(timeout=LIMIT_S) == [rp.DONE, rp.FAILED]
+    assert again.return_value == "again"
+    assert never.reason == "its worker ended in the call: killed by SIGKILL"
+
+
+def test_a_call_that_never_returns_is_ended_by_its_time_or_by_cancel(tmgr, tmp_path, monkeypatch):
+    late = tmgr.submit_tasks(call(stays, str(tmp_path / "late"), timeout=0.3))
+    gone = tmgr.submit_tasks(call(stays, str(tmp_path / "gone")))
+    wait_until((tmp_path / "gone").exists, what="the call runs")
+    gone.cancel()
+    assert tmgr.wait_tasks(timeout=LIMIT_S) == [rp.CANCELED] * 2
+    assert late.reason == "its time of 0.3 s is over"
+    assert tmgr.submit_tasks(call(len, "abc")).wait(timeout=LIMIT_S) == rp.DONE
+
+
+SCRIPT = """
+import os
+import yod.pilot as rp
+
+def node(n):
+    import pathlib, time
+    pathlib.Path(f"../{n}").touch()
+    while not all(pathlib.Path(f"../{each}").exists() for each in range(4)):
+        time.sleep(0.01)
+    return os.environ["YOD_NODE_NAME"]
+
+with rp.Session() as session:
+    tmgr = rp.TaskManager(session)
+    entries = {"resource": "yod.partition", "cores": 4, "runtime": 5}
+    tmgr.add_pilots(rp.PilotManager(session).submit_pilots(entries))
+    tasks = tmgr.submit_tasks(
+        [rp.TaskDescription({"mode": "function", "function": node, "args": [n]}) for n in range(4)]
+    )
+    print(tmgr.wait_tasks(timeout=60))
+    print(sorted(task.return_value for task in tasks))
+"""
+
+
+def test_calls_run_on_every_node_of_an_allocation(start_local, tmp_path):
+    partition = start_local(2, slots=2)
+    done = finish(partition.start_command(sys.executable, "-c", SCRIPT, cwd=tmp_path))
+    assert (done.status, done.err) == (0, "")
+    nodes = ["node0", "node0", "node1", "node1"]
+    assert done.out.splitlines() == [str(["DONE"] * 4), str(nodes)]

@@ -1,0 +1,36 @@
+"""Calls as RADICAL-Pilot's scripts write them: ``description.function = hello(1)``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from native.errors import UsageError
+from yod.pilot.function.codec import as_text
+
+
+def pythontask(function: Callable[..., Any]) -> Callable[..., str]:
+    """Calling the function makes a call for a description, and does not run it."""
+
+    @wraps(function)
+    def make(*args: Any, **kwargs: Any) -> str:
+        return as_text(function, args, kwargs)
+
+    return make
+
+
+class PythonTask:
+    """``PythonTask(function, ...)`` is a call for a description, as a text."""
+
+    def __new__(cls, function: Callable[..., Any], *args: Any, **kwargs: Any) -> str:  # type: ignore[misc]
+        """The call.
+
+        Raises:
+            UsageError: it is no function.
+        """
+        if not callable(function):
+            raise UsageError(f"PythonTask: {function!r} is no function")
+        return as_text(function, args, kwargs)
+
+    pythontask = staticmethod(pythontask)

@@ -1,0 +1,205 @@
+"""The program of a worker: ``python -m yod.pilot.function.worker PATH NUMBER``.
+
+It connects to who listens at PATH, takes one call after another, and ends when the connection does.
+What a call prints, also its child processes, is in the worker's own output file until the call is
+over; so it is not lost when the worker is.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from native import limits
+from native.errors import YodError
+from yod.pilot.function import codec
+from yod.pilot.link.link import connect
+from yod.pilot.wire.calls import Answer, Call, Here, decode_call, frame
+from yod.pilot.wire.messages import Frames
+
+if TYPE_CHECKING:
+    import _socket
+
+TAIL_BYTES = 1024
+_READ_BYTES = 1 << 18
+_OUTPUT, _ERROR = 1, 2
+
+
+class Worker:
+    """One worker.
+
+    Args:
+        bytes_max: of a packed result.
+    """
+
+    def __init__(self, end: _socket.socket, bytes_max: int) -> None:
+        self._end = end
+        self._bytes_max = bytes_max
+        self._home = os.getcwd()
+        self._is_own = tuple(stat.S_ISREG(os.fstat(stream).st_mode) for stream in (_OUTPUT, _ERROR))
+
+    def run(self, number: int, rank: int) -> None:
+        """Do all calls that come."""
+        self._send(Here(number, rank, os.getpid()))
+        frames = Frames()
+        while data := self._receive():
+            for body in frames.feed(data):
+                self._send(self._do(decode_call(body)))
+
+    def _receive(self) -> bytes:
+        try:
+            data: bytes = self._end.recv(_READ_BYTES)
+        except OSError:  # the host of the caller has gone
+            return b""
+        return data
+
+    def _send(self, message: Here | Answer) -> None:
+        with suppress(OSError):  # the caller has gone; receiving tells
+            self._end.sendall(frame(message))
+
+    def _do(self, call: Call) -> Answer:
+        before = {name: os.environ.get(name) for name in call.variables}
+        began = time.time()
+        try:
+            if call.directory:
+                os.makedirs(call.directory, exist_ok=True)
+                os.chdir(call.directory)
+            os.environ.update(call.variables)
+            value, exception, detail = self._call(call)
+        except OSError as error:
+            value, exception, detail = b"", f"{call.directory}: {error.strerror}", ""
+        ended = time.time()
+        for name, text in before.items():
+            if text is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = text
+        tails, failure = self._collect(call)
+        if call.directory:
+            os.chdir(self._home)
+        if failure and not exception:
+            value, exception = b"", failure
+        return Answer(call.number, value, exception, detail, *tails, began, ended)
+
+    def _call(self, call: Call) -> tuple[bytes, str, str]:
+        """The packed result, or what has been raised, packed and as texts."""
+        try:
+            function, args, kwargs = codec.unpack_call(call.payload)
+            result = function(*args, **kwargs)
+            if hasattr(result, "__await__"):
+                import asyncio
+
+                result = asyncio.run(_awaited(result))
+        except BaseException as error:  # also what ends a program: the worker goes on
+            return self._raised(error)
+        try:
+            value = codec.dumps(result)
+        except Exception as error:
+            error.add_note("The result of the call cannot be packed.")
+            return self._raised(error)
+        if len(value) > self._bytes_max:
+            return self._raised(
+                YodError(
+                    f"the result has {len(value)} bytes, and at most {self._bytes_max} are taken"
+                    " (YOD_CALL_BYTES); write it to a file instead"
+                )
+            )
+        return value, "", ""
+
+    def _raised(self, error: BaseException) -> tuple[bytes, str, str]:
+        import traceback
+
+        own = error.__traceback__
+        while own is not None and own.tb_frame.f_code.co_filename == __file__:
+            own = own.tb_next  # the worker's own frames tell nothing
+        try:
+            told, detail = (
+                repr(error),
+                "".join(traceback.format_exception(error.with_traceback(own))),
+            )
+        except Exception:  # its own repr raises
+            told = detail = type(error).__name__
+        try:
+            value = codec.dumps(error.with_traceback(None))
+        except Exception:
+            value = b""
+        if len(value) > self._bytes_max:
+            value = b""
+        return value, told[: self._bytes_max], detail[-self._bytes_max :]
+
+    # -- output -----------------------------------------------------------------
+
+    def _collect(self, call: Call) -> tuple[tuple[str, str], str]:
+        """Move what a call has printed to where it belongs: both ends of it, and a failure."""
+        with suppress(Exception):  # they may have been replaced
+            sys.stdout.flush()
+            sys.stderr.flush()
+        if not call.output:
+            return ("", ""), ""
+        tails, failure, seen = [], "", set()
+        for stream, name in ((_OUTPUT, call.output), (_ERROR, call.error)):
+            tail = b""
+            try:
+                if self._is_own[stream - 1] and os.fstat(stream).st_size:
+                    tail = _move(stream, os.path.join(call.directory, name), name in seen)
+                    seen.add(name)
+            except OSError as error:
+                failure = f"its output cannot be written: {error.strerror}"
+            tails.append(tail.decode(errors="replace"))
+        return (tails[0], tails[1]), failure
+
+
+async def _awaited(result: object) -> object:
+    return await result  # type: ignore[misc]
+
+
+def _parts(fd: int) -> Iterator[bytes]:
+    at = 0
+    while data := os.pread(fd, _READ_BYTES, at):
+        at += len(data)
+        yield data
+
+
+def _move(stream: int, path: str, is_more: bool) -> bytes:
+    """Move what a stream has to a file; the end of it."""
+    how = os.O_APPEND if is_more else os.O_TRUNC
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | how, 0o666)
+    tail = b""
+    try:
+        for data in _parts(stream):
+            tail = (tail + data)[-TAIL_BYTES:]
+            left = memoryview(data)
+            while left:
+                left = left[os.write(fd, left) :]
+    finally:
+        os.close(fd)
+        os.ftruncate(stream, 0)
+    return tail
+
+
+def main() -> int:
+    """Run one worker until its caller has gone."""
+    path, number = sys.argv[1], int(sys.argv[2])
+    try:
+        import cloudpickle  # noqa: F401
+
+        own = limits.load(dict(os.environ))
+        end = connect(path)
+    except ImportError:
+        print(f"functions need cloudpickle, which this node lacks: {codec.EXTRA}", file=sys.stderr)
+        return 1
+    except YodError as error:
+        print(f"a worker for functions: {error}", file=sys.stderr)
+        return 1
+    end.settimeout(None)
+    Worker(end, own.call_bytes).run(number, int(os.environ.get("YOD_RANK", "0")))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,99 @@
+"""Messages to a worker for calls of functions, and its answers: MessagePack behind a length.
+
+A worker has one call at a time.
+"""
+
+from __future__ import annotations
+
+from msgspec import MsgspecError, Struct, msgpack
+
+from native.errors import PeerProtocolError
+from yod.pilot.wire.messages import LENGTH
+
+
+class Call(Struct, tag="call", array_like=True, frozen=True):
+    """To a worker: call this.
+
+    Attributes:
+        number: the caller's name for it.
+        payload: the packed call.
+        directory: where it runs, made if need be; empty: where the worker is.
+        variables: of the environment, for this call only.
+        output, error: files in ``directory`` that get what it prints; empty: the worker's own.
+    """
+
+    number: int
+    payload: bytes
+    directory: str = ""
+    variables: dict[str, str] = {}
+    output: str = ""
+    error: str = ""
+
+
+class Here(Struct, tag="here", array_like=True, frozen=True):
+    """From a worker: its first word.
+
+    Attributes:
+        number: as its words have it; rank: of several that make one worker.
+    """
+
+    number: int
+    rank: int
+    unix_pid: int
+
+
+class Answer(Struct, tag="answer", array_like=True, frozen=True):
+    """From a worker: a call is over.
+
+    Attributes:
+        value: what it has returned, or raised, packed; empty: it could not be packed.
+        exception, detail: what it has raised, and the traceback.
+        stdout, stderr: the ends of what it has printed.
+        began, ended: seconds of day.
+    """
+
+    number: int
+    value: bytes = b""
+    exception: str = ""
+    detail: str = ""
+    stdout: str = ""
+    stderr: str = ""
+    began: float = 0.0
+    ended: float = 0.0
+
+
+FromWorker = Here | Answer
+
+_encoder = msgpack.Encoder()
+_calls: msgpack.Decoder[Call] = msgpack.Decoder(Call)
+_answers: msgpack.Decoder[FromWorker] = msgpack.Decoder(FromWorker)
+
+
+def frame(message: Call | FromWorker) -> bytes:
+    """A message behind its length."""
+    body = _encoder.encode(message)
+    return LENGTH.pack(len(body)) + body
+
+
+def decode_call(body: bytes) -> Call:
+    """What a worker is to do.
+
+    Raises:
+        PeerProtocolError: it is no call.
+    """
+    try:
+        return _calls.decode(body)
+    except MsgspecError as error:
+        raise PeerProtocolError(f"a call: {error}") from None
+
+
+def decode_answer(body: bytes) -> FromWorker:
+    """What a worker says.
+
+    Raises:
+        PeerProtocolError: it is no such message.
+    """
+    try:
+        return _answers.decode(body)
+    except MsgspecError as error:
+        raise PeerProtocolError(f"a worker's message: {error}") from None
