@@ -34,6 +34,27 @@ OF_RANKS = {
 }
 
 
+def values_of_rank(job: str, place: int, node: str, rank: int, program: bytes) -> dict[str, str]:
+    """What the codes of a rank's files mean, but for the user.
+
+    Args:
+        job: what people call it; a step has a point in it.
+        place: the number of the rank's node in the job.
+        node: its name.
+        program: what the rank runs, as it was named.
+    """
+    allocation, _, step = job.partition(".")
+    return {
+        "%": "%",
+        "j": allocation,
+        "s": step or "0",
+        "n": str(place),
+        "N": node,
+        "t": str(rank),
+        "x": program.rpartition(b"/")[2].decode(errors="surrogateescape"),
+    }
+
+
 def codes(pattern: str) -> set[str]:
     """The codes that a pattern has."""
     return {code for _, code in _CODE.findall(pattern)}

@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -43,6 +44,9 @@ from yod.launch.machine import Launch
 from yod.launch.phases import Phase
 from yod.launch.report import Report
 from yod.plan.prepared import Prepared
+
+if TYPE_CHECKING:  # few launches have any
+    from yod.host.tee import Copies
 
 END_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 PASSED_SIGNALS = (signal.SIGUSR1, signal.SIGUSR2)
@@ -108,6 +112,7 @@ class Driver:
         self.machine = machine = Launch(prepared.plan, prepared.limits, bebopd, prepared.partition)
         self._closing = Closing(prepared.records, machine.report, prepared.plan.batch_job)
         self._ending: _Ending | None = None
+        self._copies: Copies | None = None
         self._began_unix_s = time.time()
         self._screens = (open_screens or self._lines)(self._written, self._broken)
         self._input = front.input(lambda data: self.handle(events.InputRead(data)))
@@ -167,7 +172,7 @@ class Driver:
         self._front.close()
 
     def _lines(self, on_written: OnWritten, on_broken: OnBroken) -> dict[int, Screen]:
-        return open_displays(
+        screens = open_displays(
             self._reactor,
             self._front,
             self._plan.options.style,
@@ -177,6 +182,12 @@ class Driver:
             on_broken,
             has_stamps=self._plan.options.has_stamps,
         )
+        if (files := self._plan.options.tee) is None:
+            return screens
+        from yod.host.tee import Copies, teed  # few launches have both
+
+        self._copies = Copies(self._front, self._plan, files, self._fail_output)
+        return teed(screens, self._copies, on_written)
 
     # -- events in --------------------------------------------------------
 
@@ -233,8 +244,10 @@ class Driver:
         elif isinstance(error, TerminalGone):
             self._terminal_gone()
         elif not is_over:
-            text = f"the application's output cannot be written: {error.strerror}"
-            self.handle(events.OutputFailed(text))
+            self._fail_output(f"the application's output cannot be written: {error.strerror}")
+
+    def _fail_output(self, text: str) -> None:
+        self.handle(events.OutputFailed(text))
 
     def _terminal_gone(self) -> None:
         options = self._plan.options  # the kernel sends the signal, too
@@ -321,6 +334,8 @@ class Driver:
                 self._port.send(target, message)
             case events.UseGrant(grant):
                 self._use_grant(grant)
+                if self._copies is not None:
+                    self._copies.begin(grant)
             case events.Write(stream, rank, data):
                 self._screens[stream].show(rank, stream, data)
             case events.ReadInput(count_bytes):
@@ -403,11 +418,8 @@ class Driver:
             self.handle(events.ObjectUndelivered(action.number, why))
             return
         key = ObjectKey(action.job_id, action.number)
-        size, chunk_bytes = (
-            self._plan.objects[action.number].size,
-            self._prepared.limits.chunk_bytes,
-        )
-        self._port.send_object(key, fd, size, chunk_bytes, [action.target])
+        size = self._plan.objects[action.number].size
+        self._port.send_object(key, fd, size, self._prepared.limits.chunk_bytes, [action.target])
         os.close(fd)
 
     def _find_programs(self, ask: pmi.Ask) -> None:

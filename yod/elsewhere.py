@@ -130,6 +130,7 @@ TABLE = {
     "unbuffered": _LINES,
     "prepend-rank": _LABEL,
     "tag-output": _LABEL,
+    "output-filename": "use -o 'out.%t' for a file of each rank, with --tee also shown",
     "open-mode": "files of ranks are emptied; with --restart they go on",
     "pty": "yod gives ranks no terminal",
 }

@@ -122,7 +122,7 @@ def prepare(given: Given, words: list[str], invocation: Invocation) -> Prepared:
 
         time_limit = chosen_limit(given)
     files = None
-    if "-o" in given or "-e" in given:
+    if "-o" in given or "-e" in given or "--tee" in given:
         from native.host.userdirs import user_name  # likewise
         from yod.plan.files import chosen as chosen_files
 
@@ -147,7 +147,8 @@ def prepare(given: Given, words: list[str], invocation: Invocation) -> Prepared:
         has_stamps="--timestamp" in given,
         directory=_last(given, "--chdir") or "",
         time_limit=time_limit,
-        files=files,
+        files=None if "--tee" in given else files,
+        tee=files if "--tee" in given else None,
         dialects=_dialects(given),
     )
     checkpointing = None

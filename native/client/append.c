@@ -12,6 +12,8 @@ static void open_file (struct append *append, const char *path, uint32_t flags)
     int how = O_WRONLY | O_APPEND | O_CREAT | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
     bool is_log = flags & APPEND_LOG;
 
+    if (flags & APPEND_EMPTIES)
+        how |= O_TRUNC;
     append->fd = open (path, how | (is_log ? O_NOFOLLOW : 0),
                        is_log ? 0644 : 0666);
     append->problem = append->fd < 0 ? errno : 0;

@@ -61,7 +61,7 @@ static bool take_append (struct client *client, const struct packet *packet)
     uint32_t flags;
     int problem;
 
-    if (!read_number (packet, &flags) || flags > (APPEND_LOG | APPEND_MORE))
+    if (!read_number (packet, &flags) || flags > APPEND_FLAGS)
         return false;
     rest = packet->size - sizeof (flags);
     if (!(nul = memchr (path, 0, rest)))

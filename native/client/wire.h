@@ -54,6 +54,8 @@ enum client_kind {
 #define START_PORTALS 1u                /* flags of START */
 #define APPEND_LOG 1u                   /* flags of APPEND */
 #define APPEND_MORE 2u
+#define APPEND_EMPTIES 4u
+#define APPEND_FLAGS 7u                 /* all of them */
 #define EXIT_DROP 1u                    /* flags of EXIT */
 
 enum stdio_flags {                      /* of REQUEST */

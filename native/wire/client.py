@@ -49,6 +49,7 @@ class AppendFlag(IntFlag):
 
     LOG = 1  # it may be in a directory of others: no link is followed; made with mode 0644
     MORE = 2  # the next APPEND goes on with this file, which stays open; only the last is answered
+    EMPTIES = 4  # what is in the file is lost first
 
 
 class ExitFlag(IntFlag):

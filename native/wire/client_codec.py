@@ -347,7 +347,7 @@ def _decode_append(token: int, payload: bytes) -> Append:
     _demand(len(payload) > _U32.size)
     flags = _u32(payload[: _U32.size])
     path, nul, data = payload[_U32.size :].partition(b"\0")
-    _demand(flags < 4 and nul != b"" and 0 < len(path) < PATH_MAX)
+    _demand(flags < 8 and nul != b"" and 0 < len(path) < PATH_MAX)
     return Append(token, path, data, AppendFlag(flags))
 
 

@@ -62,6 +62,7 @@ MODULES = (
     "yod.elsewhere",
     "yod.host.clients",
     "yod.host.shared",
+    "yod.host.tee",
     "yod.plan.checkpointing",
     "yod.plan.files",
     "yod.plan.input",

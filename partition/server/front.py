@@ -205,7 +205,9 @@ class ClientFront:
         if append.is_awaited:
             self._appends[self._last_token] = append, done
         flags = client.AppendFlag.LOG if append.is_log else client.AppendFlag(0)
-        for start in range(0, len(data), _APPEND_BYTES):
+        if append.empties:
+            flags |= client.AppendFlag.EMPTIES
+        for start in range(0, max(1, len(data)), _APPEND_BYTES):
             is_last = start + _APPEND_BYTES >= len(data)
             more = client.AppendFlag(0) if is_last else client.AppendFlag.MORE
             piece = data[start : start + _APPEND_BYTES]

@@ -279,6 +279,8 @@ def test_files_are_added_to_with_the_clients_rights(
     assert append(b"new", b"ab", AppendFlag.MORE, AppendFlag.MORE, AppendFlag(0)) == 0
     assert (tmp_path / "new").read_text() == "ababab"
     assert (tmp_path / "new").stat().st_mode & 0o777 == 0o644
+    assert append(b"new", b"", AppendFlag.EMPTIES) == 0
+    assert (tmp_path / "new").read_text() == ""
     assert append(b"/dev/full", b"x", AppendFlag(0)) == errno.ENOSPC
     assert append(b"no/such", b"x", AppendFlag(0)) == errno.ENOENT
     conversation.send(wire.Exit(0))

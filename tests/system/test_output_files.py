@@ -105,3 +105,42 @@ def test_a_full_disk_is_the_ranks_own_affair(embedded, directory):
 
 def files_but(directory, name: str) -> dict[str, str]:
     return {each.name: each.read_text() for each in directory.iterdir() if each.name != name}
+
+
+def test_with_tee_output_is_in_the_files_and_shown(anywhere, directory):
+    words = ("-sz", "3", "--chdir", str(directory), "--tee", "-o", "%t", "-e", "%t.err")
+    for _ in range(2):  # what the files had is lost
+        done = anywhere.yod(*words, "--label", *SAY)
+        assert done.status == 0
+        assert sorted(done.out.splitlines()) == [f"{rank}: out {rank}" for rank in range(3)]
+        assert sorted(done.err.splitlines()) == [f"{rank}: err {rank}" for rank in range(3)]
+        assert files(directory) == {
+            **{f"{rank}": f"out {rank}\n" for rank in range(3)},
+            **{f"{rank}.err": f"err {rank}\n" for rank in range(3)},
+        }
+
+
+def test_with_tee_large_output_is_whole_in_both_and_silent_ranks_have_files(anywhere, directory):
+    words = ("-sz", "2", "--chdir", str(directory), "--tee", "-o", "%t")
+    script = "[ $YOD_RANK = 0 ] && head -c 6000000 /dev/zero | tr '\\0' x"
+    done = anywhere.yod(*words, "sh", "-c", script + " || :")
+    assert (done.status, done.err, len(done.out)) == (0, "", 6_000_000)
+    assert files(directory) == {"0": done.out, "1": ""}
+
+
+def test_with_tee_a_file_that_cannot_be_written_ends_the_job_by_name(anywhere, directory):
+    words = ("-sz", "2", "--chdir", str(directory), "--tee", "-o")
+    done = anywhere.yod(*words, "none/%t", "sleep", "60")
+    assert done.status == 125
+    assert f"--tee {directory}/none/0: no such file or directory" in done.err
+    (directory / "full1").symlink_to("/dev/full")
+    done = anywhere.yod(*words, "full%t", "sh", "-c", "echo $YOD_RANK; sleep 60")
+    assert done.status == 125
+    assert done.err.count(f"--tee {directory}/full1: no space left on device") == 1
+
+
+@pytest.mark.cold
+def test_with_tee_each_rank_has_a_file(embedded):
+    done = embedded.yod("--tee", "-o", "out.%n", "true")
+    assert (done.status, done.out, done.err.count("\n")) == (125, "", 1)
+    assert "yod ... | tee out.%n" in done.err

@@ -169,7 +169,7 @@ def packet_of(kind: int, value: int, payload: bytes = b"") -> bytes:
         packet_of(ServerKind.START, 1, b"\2\0\0\0"),
         packet_of(ServerKind.CONTINUE, 0),
         packet_of(ServerKind.SUSPEND, 1),
-        packet_of(ServerKind.APPEND, 1, b"\4\0\0\0path\0"),
+        packet_of(ServerKind.APPEND, 1, b"\10\0\0\0path\0"),
         packet_of(ServerKind.APPEND, 1, b"\0\0\0\0path"),
         packet_of(ServerKind.APPEND, 1, b"\0\0\0\0\0data"),
         packet_of(ServerKind.APPEND, 1, b"\0\0\0\0" + b"p" * 4096 + b"\0"),
@@ -322,10 +322,11 @@ def test_the_header_of_c_has_the_same_numbers():
         "PATH_MAX": 4096,
         "NAMESPACES": len(wire.NAMESPACES),
     }
-    assert numbers(r"define (\w+_(?:PORTALS|LOG|MORE|DROP)) (\d)u") == {
+    assert numbers(r"define (\w+_(?:PORTALS|LOG|MORE|EMPTIES|DROP)) (\d)u") == {
         "START_PORTALS": wire.StartFlag.PORTALS,
         "APPEND_LOG": AppendFlag.LOG,
         "APPEND_MORE": AppendFlag.MORE,
+        "APPEND_EMPTIES": AppendFlag.EMPTIES,
         "EXIT_DROP": wire.ExitFlag.DROP,
     }
     assert numbers(r"\bSTDIO_(\w+) = (\d+)") == {

@@ -203,6 +203,8 @@ class OwnFront:
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
         if append.is_log:
             flags |= os.O_NOFOLLOW | os.O_NONBLOCK
+        if append.empties:
+            flags |= os.O_TRUNC
         try:
             fd = os.open(append.path, flags, 0o644 if append.is_log else 0o666)
             try:

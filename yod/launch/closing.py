@@ -26,12 +26,14 @@ class Append(Struct, frozen=True):
         is_log: it is the user log, which may be in a directory of others: no link is followed,
             and a file that takes nothing is not waited for.
         is_awaited: somebody is told if it fails.
+        empties: what is in the file is lost first.
     """
 
     path: str
     data: bytes
     is_log: bool
     is_awaited: bool = True
+    empties: bool = False
 
 
 class Closing:

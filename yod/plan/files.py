@@ -11,27 +11,40 @@ from native.wire.base import PATH_MAX
 from native.wire.group import RankFiles
 
 _APART = frozenset("tnN")  # codes that tell ranks or nodes apart
+_RANKS = frozenset("t")  # that tell ranks apart
 _NOWHERE = "/dev/null"
 
 
 def chosen(given: Mapping[str, Sequence[str]], user: str) -> RankFiles:
     """What ``-o`` and ``-e`` say, with ``--restart`` behind what is in the files already.
 
+    With ``--tee`` yod writes these files, each rank's by itself.
+
     Args:
-        given: the options with their values; one of the two is there.
+        given: the options with their values; one of the three is there.
         user: the name of yod's user.
 
     Raises:
         UsageError: a pattern has an unknown code, or is the same for all nodes.
     """
-    found = {name: _pattern(name, given[name][-1], user) for name in ("-o", "-e") if name in given}
+    if "-o" not in given and "-e" not in given:
+        raise UsageError("--tee: name the files, too: -o 'out.%t' --tee")
+    apart = _RANKS if "--tee" in given else _APART
+    found = {
+        name: _pattern(name, given[name][-1], user, apart) for name in ("-o", "-e") if name in given
+    }
     out = found.get("-o", b"")
     return RankFiles(out, found.get("-e", out), "--restart" in given)
 
 
-def _pattern(option: str, text: str, user: str) -> bytes:
+def _pattern(option: str, text: str, user: str, apart: frozenset[str]) -> bytes:
     pattern.check(text, pattern.OF_RANKS)
-    if text != _NOWHERE and not pattern.codes(text) & _APART:
+    if text != _NOWHERE and not pattern.codes(text) & apart:
+        if apart is _RANKS:
+            raise UsageError(
+                f"{option} {shown(text)}: with --tee %t (rank) must be in it; for one file of all"
+                f" ranks write `yod ... | tee {shown(text)}`"
+            )
         redirect = ">" if option == "-o" else "2>"
         raise UsageError(
             f"{option} {shown(text)}: %t (rank), %n or %N (node) must be in it: nodes do not write"

@@ -71,6 +71,7 @@ class Options(Struct, frozen=True):
         directory: of the ranks (``--chdir``); empty: that of yod.
         time_limit: of the ranks (``-time``); None: they may run for any time.
         files: that the ranks write to (``-o``, ``-e``); None: all that they write goes to yod.
+        tee: that yod writes to what it shows, too (``--tee``); None: there are none.
     """
 
     is_quiet: bool = False
@@ -94,6 +95,7 @@ class Options(Struct, frozen=True):
     directory: str = ""
     time_limit: TimeLimit | None = None
     files: RankFiles | None = None
+    tee: RankFiles | None = None
     dialects: tuple[Dialect, ...] = ()
 
 

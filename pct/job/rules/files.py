@@ -25,23 +25,16 @@ def with_files(
     """
     files = message.files
     assert files is not None
-    allocation, _, step = name_of_job(message.job_id, credential.allocation).partition(".")
-    shared = {
-        "%": "%",
-        "j": allocation,
-        "s": step or "0",
-        "n": str(message.place),
-        "N": message.nodes[message.place].name,
-    }
+    job = name_of_job(message.job_id, credential.allocation)
+    node = message.nodes[message.place].name
 
     def path(text: bytes, values: dict[str, str]) -> bytes:
         expanded = pattern.expand(text.decode(errors="surrogateescape"), values)
         return expanded.encode(errors="surrogateescape")
 
     def of(rank: keeper.RankSpec) -> keeper.RankSpec:
-        name = programs[rank.program].argv[0].rpartition(b"/")[2]
-        program = name.decode(errors="surrogateescape")
-        values = {**shared, "t": str(rank.rank), "x": program}
+        program = programs[rank.program].argv[0]
+        values = pattern.values_of_rank(job, message.place, node, rank.rank, program)
         paths = path(files.out, values), path(files.err, values)
         return replace(rank, files=paths, appends=files.appends)
 

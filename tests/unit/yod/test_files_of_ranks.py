@@ -23,6 +23,14 @@ def test_what_the_options_say(given, files):
     assert chosen(given, "100%") == files
 
 
+def test_files_that_yod_writes_are_one_for_each_rank_and_are_named():
+    assert chosen({"-o": ["%t"], "--tee": [""]}, "alice") == RankFiles(b"%t", b"%t")
+    with pytest.raises(UsageError, match="-o %n: with --tee %t \\(rank\\) must be in it"):
+        chosen({"-o": ["%n"], "--tee": [""]}, "alice")
+    with pytest.raises(UsageError, match="--tee: name the files, too"):
+        chosen({"--tee": [""]}, "alice")
+
+
 def test_a_path_that_is_too_long_is_refused():
     with pytest.raises(UsageError, match="-o: a path has at most 4096 bytes"):
         chosen({"-o": ["x" * 4095 + "%t"]}, "alice")
