@@ -42,13 +42,12 @@ def history_asked(
     Args:
         uid: whose jobs may be shown; None: those of all users.
     """
-    rows = [*(job.row() for job in jobs), *open_]
-    ours = [row for row in rows if uid in (None, row.uid)]
+    known = [job for job in (*jobs, *open_) if uid in (None, job.uid)]
     if asked.jobs:
-        ours = [row for row in ours if row.job_id in asked.jobs and asked.step == NO_STEP]
-    last = sorted(ours, key=lambda row: row.job_id)[-asked.count :]
-    viewer = Viewer(uid)
-    return [SendHistory(source, asked.count, viewer, tuple(last), asked.jobs, asked.step)]
+        known = [job for job in known if job.job_id in asked.jobs and asked.step == NO_STEP]
+    last = sorted(known, key=lambda job: job.job_id)[-asked.count :]
+    rows = tuple(job if isinstance(job, Row) else job.row() for job in last)
+    return [SendHistory(source, asked.count, Viewer(uid), rows, asked.jobs, asked.step)]
 
 
 def events_asked(
@@ -104,9 +103,10 @@ def answers(
         history: None: nothing is asked of it.
     """
     match action:
-        case SendRows(_, rows, others, viewer):
+        case SendRows(_, rows, others, viewer, is_cut):
             found = history.rows(others, viewer) if history is not None else []
-            return [batch.Rows(*piece) for piece in _pieces(_merged(found, rows))]
+            pieces = _pieces(_merged(found, rows))
+            return [batch.Rows(some, is_last, is_last and is_cut) for some, is_last in pieces]
         case SendHistory(_, count, viewer, rows, job_ids, step):
             assert history is not None
             if job_ids:

@@ -332,12 +332,17 @@ class Viewer(Struct, frozen=True):
 
 
 class SendRows(Action, frozen=True):
-    """Answer a question about jobs: with these rows, and what the disk has of others."""
+    """Answer a question about jobs: with these rows, and what the disk has of others.
+
+    Attributes:
+        is_cut: there are more, with higher ids.
+    """
 
     target: PortalId
     rows: tuple[Row, ...]
-    others: tuple[int, ...]
+    others: tuple[int, ...] = ()
     viewer: Viewer = Viewer(None)
+    is_cut: bool = False
 
 
 class SendHistory(Action, frozen=True):

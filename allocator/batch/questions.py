@@ -5,6 +5,7 @@ Each user who is connected has at most one question of each kind. Pure.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
@@ -16,6 +17,8 @@ from native.ids import PortalId
 from native.machine import Action, Send
 from native.wire import batch
 from native.wire.base import clipped
+
+SLICE_ROWS = 512  # of an answer about all jobs; others are served before the next
 
 _NOTHING: tuple[tuple[int, ...], set[int], Viewer] = ((), set(), Viewer(None))
 
@@ -50,7 +53,7 @@ class Questions:
     def asked(self, source: PortalId, message: batch.Ask, viewer: Viewer) -> list[Action]:
         """A user asks about jobs, or waits for their ends."""
         if not message.jobs:
-            return [SendRows(source, tuple(map(self._row, self._jobs.values())), ())]
+            return [self._slice(source, message.after or 0)]
         left = {job_id for job_id in message.jobs if job_id in self._jobs}
         if not message.waits or not left:
             return [self._answer(source, message.jobs, viewer)]
@@ -59,6 +62,14 @@ class Questions:
         for job_id in left:
             self._of_job.setdefault(job_id, set()).add(source)
         return []
+
+    def _slice(self, source: PortalId, after: int) -> SendRows:
+        """Of all jobs those with the lowest ids above this one."""
+        ids = sorted(self._jobs)
+        start = bisect_right(ids, after)
+        end = start + SLICE_ROWS
+        rows = tuple(self._row(self._jobs[job_id]) for job_id in ids[start:end])
+        return SendRows(source, rows, is_cut=end < len(ids))
 
     def reach_asked(self, source: PortalId, job: BatchJob) -> list[Action]:
         """Its owner wants to attach to a job."""

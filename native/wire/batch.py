@@ -114,12 +114,13 @@ class Ask(Message, frozen=True, tag="batch.ask"):
     """yodjob asks about jobs.
 
     Attributes:
-        jobs: these; empty: all that have not ended.
+        jobs: these; empty: the first of all that have not ended and have ids above ``after``.
         waits: the answer comes when all of them have ended.
     """
 
     jobs: Some = ()
     waits: bool = False
+    after: JobId | None = None
 
 
 class History(Message, frozen=True, tag="batch.history"):
@@ -193,11 +194,12 @@ class Rows(Message, frozen=True, tag="batch.rows"):
     """A piece of the answer, ids ascending; a job that was asked about and is not here has none.
 
     Attributes:
-        is_last: nothing follows.
+        is_last: nothing follows; with ``is_cut`` one has to ask for those after the last.
     """
 
     rows: Annotated[tuple[Row, ...], Meta(max_length=ROWS_MAX)]
     is_last: bool
+    is_cut: bool = False
 
 
 class AskEvents(JobMessage, frozen=True, tag="batch.ask_events"):

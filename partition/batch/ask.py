@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from native.errors import PartitionError, Refusal
+from native.ids import PortalId
 from native.limits import Limits
+from native.loop.reactor import Reactor
+from native.port.port import Port
 from native.wire import batch
 from native.wire.alloc import Refused
 from native.wire.base import Message
@@ -28,6 +31,7 @@ class RefusedError(PartitionError):
 
 _Changes = batch.LimitTime | batch.Suspend | batch.Hold | batch.Prioritise | batch.Requeue
 Order = batch.Cancel | batch.SignalScript | _Changes
+_Opened = tuple[Port, PortalId, Reactor]  # of :func:`reached`
 
 
 def rows(where: Where, limits: Limits, job_ids: Sequence[int] = ()) -> list[batch.Row]:
@@ -123,11 +127,37 @@ def _rows_of(
     where: Where, limits: Limits, job_ids: Sequence[int], wait_s: float | None, *, waits: bool
 ) -> list[batch.Row]:
     """As many jobs in each question as it may have."""
+    if not job_ids:
+        return _all_rows(where, limits, wait_s)
     found: list[batch.Row] = []
-    for start in range(0, max(len(job_ids), 1), batch.ASKED_MAX):
+    for start in range(0, len(job_ids), batch.ASKED_MAX):
         some = tuple(job_ids[start : start + batch.ASKED_MAX])
         found += _rows(where, limits, batch.Ask(some, waits=waits), wait_s)
     return sorted(found, key=lambda row: row.job_id)
+
+
+def _all_rows(where: Where, limits: Limits, wait_s: float | None) -> list[batch.Row]:
+    """All jobs that have not ended, a slice for each question."""
+    found: list[batch.Row] = []
+    is_cut = False
+
+    def take(answer: Message) -> bool:
+        nonlocal is_cut
+        match answer:
+            case batch.Rows(piece, is_last, is_cut):
+                found.extend(piece)
+                return is_last
+        return False
+
+    def ask(opened: _Opened) -> None:
+        after = found[-1].job_id if found else None
+        _talk(opened, where, batch.Ask(after=after), wait_s, take)
+
+    with reached(where, limits) as opened:
+        ask(opened)
+        while is_cut:
+            ask(opened)
+    return found
 
 
 def _rows(where: Where, limits: Limits, message: Message, wait_s: float | None) -> list[batch.Row]:
@@ -151,6 +181,17 @@ def _ask(
     wait_s: float | None,
     take: Callable[[Message], bool],
 ) -> None:
+    with reached(where, limits) as opened:
+        _talk(opened, where, message, wait_s, take)
+
+
+def _talk(
+    opened: _Opened,
+    where: Where,
+    message: Message,
+    wait_s: float | None,
+    take: Callable[[Message], bool],
+) -> None:
     refused: list[Refused] = []
 
     def take_all(answer: Message) -> bool:
@@ -158,7 +199,6 @@ def _ask(
             refused.append(answer)
         return bool(refused) or take(answer)
 
-    with reached(where, limits) as (port, bebopd, reactor):
-        query.talk(port, bebopd, reactor, where.name, wait_s, message, take_all)
+    query.talk(*opened, where.name, wait_s, message, take_all)
     if refused:
         raise RefusedError(refused[0])

@@ -36,13 +36,11 @@ def table(lines: Sequence[Cells], queues: Sequence[str] = ()) -> list[str]:
         pairs = zip(rows, named, strict=True)
         rows = [(*row[:_QUEUE_AT], queue, *row[_QUEUE_AT:]) for row, queue in pairs]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return [
-        "  ".join(
-            cell.rjust(width) if title in _RIGHT else cell.ljust(width)
-            for cell, width, title in zip(row, widths, rows[0], strict=True)
-        ).rstrip()
-        for row in rows
-    ]
+    form = "  ".join(
+        f"{{:{'>' if title in _RIGHT else '<'}{width}}}"
+        for title, width in zip(rows[0], widths, strict=True)
+    )
+    return [form.format(*row).rstrip() for row in rows]
 
 
 def cells(answer: Answer, user_name: UserName) -> Cells:

@@ -23,6 +23,7 @@ from partition.find.discover import Where
 PAST_COUNT = 256  # jobs that are shown, of those that have ended and those that run alone
 EVENTS_COUNT = 256
 ASK_EVERY_S = 0.4  # at most
+REST_SHARE = 5  # of the time that all answers took: long lists are asked for less often
 
 _QUESTIONS = (
     batch.Ask(),
@@ -89,6 +90,7 @@ class Follower:
         self._jobs: dict[tuple[int, int], batch.Row] = {}
         self._events: list[nodes.NodeEvent] = []
         self._questions: list[Message] = []  # that are left; the first has been asked
+        self._asked_at = 0.0
         self._asks_again = False
 
     def _disconnect(self) -> None:
@@ -136,9 +138,11 @@ class Follower:
                     self._send(status.Watch(version))
                     self._display.changed(taken, is_whole)
                     self._ask_soon()
-            case batch.Rows(jobs, is_last):
+            case batch.Rows(jobs, is_last, is_cut):
                 self._jobs.update({(row.job_id, row.step): row for row in jobs})
-                if is_last:
+                if is_cut:
+                    self._send(batch.Ask(after=jobs[-1].job_id))
+                elif is_last:
                     self._answered()
             case nodes.NodeEvents(events, is_last):
                 self._events.extend(events)
@@ -159,6 +163,7 @@ class Follower:
 
     def _ask(self) -> None:
         self._jobs, self._events = {}, []
+        self._asked_at = self._reactor.monotonic()
         self._questions = list(_QUESTIONS)
         self._asks_again = False
         self._send(self._questions[0])
@@ -172,4 +177,6 @@ class Follower:
             return
         self._display.asked(tuple(self._jobs.values()), tuple(self._events))
         if self._asks_again:
-            self._ask_timer.set(self._reactor.monotonic() + ASK_EVERY_S)
+            now = self._reactor.monotonic()
+            rest_s = max(ASK_EVERY_S, REST_SHARE * (now - self._asked_at))
+            self._ask_timer.set(now + rest_s)

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 
 import pytest
 
+from allocator.batch.questions import SLICE_ROWS
 from native.host import userdirs
+from native.limits import Limits
+from native.wire import batch
+from native.wire.alloc import NodeSpec
 from native.wire.batch import TASK_MAX_BYTES
+from partition.find import discover
+from partition.status import query
+from partition.status.reached import reached
+from partition.submit.message import submission, wrapped
 from tests.support.nobody import as_nobody
 from tests.support.partition import BIN, finish
+from tests.support.wait import LIMIT_S
 
 HOLD = "echo up > said; read line < go"  # until it is told to go on
 STAY = "echo up > said; exec sleep 600"  # until it is told to end
@@ -30,6 +40,29 @@ def test_a_script_runs_as_it_was_handed_in_and_its_exit_status_is_the_jobs(jobs)
     assert (jobs.directory / f"yod-{job_id}.out").stat().st_mode & 0o777 == 0o640
     row = jobs.row(job_id)
     assert (row["state"], row["exit_status"], row["name"]) == ("FAILED", 3, "job.sh")
+
+
+def test_a_list_that_is_longer_than_a_slice_has_every_job_once(jobs):
+    hold = jobs.submit("-sz", "4", "--wrap", "exec sleep 600")
+    where = discover.find("", jobs.partition.environment())
+    ids = []
+    with reached(where, Limits()) as opened:
+
+        def tell(message):
+            def take(answer):
+                ids.append(answer.job_id)
+                return True
+
+            query.talk(*opened, where.name, LIMIT_S, message, take)
+
+        for _ in range(SLICE_ROWS + 1):
+            tell(submission(wrapped("true"), NodeSpec(1), "", 0.0, "", "/dev/null"))
+        listed = json.loads(jobs.yodjob("list", "--json").out)["jobs"]
+        assert [row["id"] for row in listed] == [hold, *map(str, ids)]
+        for job_id in tuple(ids):
+            tell(batch.Cancel(job_id))
+    assert jobs.yodjob("cancel", hold).err == ""
+    assert jobs.wait(hold) == 143
 
 
 def test_it_has_the_slots_that_its_lines_ask_for_and_an_option_wins(jobs):

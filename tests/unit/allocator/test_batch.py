@@ -14,6 +14,8 @@ from allocator.batch.job import (
     Viewer,
 )
 from allocator.batch.outcome import outcome_of
+from allocator.batch.questions import SLICE_ROWS
+from allocator.past import answers
 from native.errors import Refusal
 from native.ids import PortalId, Principal, PrincipalKind
 from native.limits import Limits
@@ -31,7 +33,7 @@ OTHER = PortalId(1, 70001)
 
 
 def token(number=0):
-    return bytes([number]) * batch.TOKEN_BYTES
+    return number.to_bytes(batch.TOKEN_BYTES, "big")
 
 
 class BatchPartition(Partition):
@@ -104,6 +106,26 @@ def test_a_job_is_answered_when_it_is_on_the_disk_and_started_when_its_grant_is(
     partition.unkept.clear()
     (start,) = of(StartBroker, partition.handle(BatchRecorded((1,))))
     assert (start.target, start.job.job_id) == (pct(0), 1)
+
+
+def test_all_jobs_are_told_in_slices_that_follow_one_another():
+    partition = BatchPartition()
+    count = 2 * SLICE_ROWS + 3
+    for number in range(count):
+        partition.submit(number=number)
+        partition.keep()
+    found, sizes = [], []
+    is_cut, after = True, None
+    while is_cut:
+        (told,) = of(SendRows, partition.receive(OTHER, batch.Ask(after=after), BOB))
+        messages = answers(told, None)
+        assert [each.is_last for each in messages] == [False] * (len(messages) - 1) + [True]
+        rows = [row for each in messages for row in each.rows]
+        found += [row.job_id for row in rows]
+        sizes.append(len(rows))
+        is_cut, after = messages[-1].is_cut, found[-1]
+    assert sizes == [SLICE_ROWS, SLICE_ROWS, 3]
+    assert found == sorted(set(found))
 
 
 def test_an_exclusive_job_waits_for_nodes_that_nobody_uses_and_has_all_their_slots():
