@@ -1,11 +1,16 @@
-"""Many tasks of `true` in one pilot, and beside it what else runs many programs on a host.
+"""Many tasks of `true` in one pilot, and beside it what else runs many programs on a host. Then
+calls of functions.
 
-    python bench/pilot.py [--tasks 2000] [--rounds 3] [--peers PYTHON] [--write FILE]
+    python bench/pilot.py [--tasks 2000] [--calls 2000] [--rounds 3] [--peers PYTHON] [--write FILE]
 
 Every way runs the same number of `true`s, two at a time, and is timed from its first word to its
 last; ways of a round come in random order. `first` is the time until the first task runs, `close`
 that from the last task's end to the program's. PYTHON is the interpreter of an environment that has
 any of hyperqueue, parsl, executorlib and radical.pilot; those that it lacks are left out by name.
+
+Calls are `len("abc")` in warm workers: one at a time, each result awaited before the next call;
+submitted, all at once; mapped, ten times as many in the chunks of a `map`, of fifty where the way
+has no chunks of its own choice. With --calls 0 or --tasks 0 that part is left out.
 """
 
 from __future__ import annotations
@@ -118,6 +123,61 @@ MODULES = {
 LESS = {"RADICAL-Pilot": 20}  # so many times fewer tasks: it takes long
 
 
+CALLING = """
+import json, subprocess, time
+CONTEXT
+def main():
+    with OPEN as pool:
+        for each in [pool.submit(subprocess.call, ["sleep", "0.2"]) for _ in range(CORES)]:
+            each.result()
+        figures = {}
+        at = time.time()
+        for _ in range(COUNT):
+            pool.submit(len, "abc").result()
+        figures["one_per_s"] = COUNT / (time.time() - at)
+        at = time.time()
+        for each in [pool.submit(len, "abc") for _ in range(COUNT)]:
+            each.result()
+        figures["submitted_per_s"] = COUNT / (time.time() - at)
+        many = ["abc"] * (10 * COUNT)
+        at = time.time()
+        assert sum(pool.map(len, many CHUNKS)) == 3 * len(many)
+        figures["mapped_per_s"] = len(many) / (time.time() - at)
+    print(json.dumps(figures))
+if __name__ == "__main__":
+    main()
+"""
+FUNCTION_TASKS = """
+import json, time
+import yod.pilot as rp
+with rp.Session() as session:
+    tmgr = rp.TaskManager(session)
+    tmgr.add_pilots(rp.PilotManager(session).submit_pilots({"cores": CORES, "runtime": 60}))
+    entries = {"mode": rp.TASK_FUNCTION, "function": len, "args": ["abc"]}
+    tmgr.submit_tasks([rp.TaskDescription(entries) for _ in range(CORES)])
+    tmgr.wait_tasks()
+    at = time.time()
+    tasks = tmgr.submit_tasks([rp.TaskDescription(entries) for _ in range(COUNT)])
+    tmgr.wait_tasks()
+    took = time.time() - at
+    assert {task.return_value for task in tasks} == {3}
+print(json.dumps({"submitted_per_s": COUNT / took}))
+"""
+POOLS = {  # what is imported, what is opened, how a map is told its chunks
+    "yod.pilot.Executor": ("import yod.pilot", "yod.pilot.Executor(CORES)", ""),
+    "ProcessPoolExecutor": (
+        "from concurrent.futures import ProcessPoolExecutor",
+        "ProcessPoolExecutor(CORES)",
+        ", chunksize=50",
+    ),
+    "executorlib": (
+        "from executorlib import SingleNodeExecutor",
+        "SingleNodeExecutor(max_workers=CORES, block_allocation=True)",
+        ", chunksize=50",
+    ),
+}
+
+
 class Way:
     """One way to run many programs."""
 
@@ -148,13 +208,15 @@ def run(way: Way, count: int) -> dict[str, float]:
     return figures
 
 
+def scripted(text: str, count: int) -> str:
+    """A script, for so many tasks or calls."""
+    return text.replace("CORES", str(CORES)).replace("COUNT", str(count))
+
+
 def ways(count: int, peers: str) -> tuple[list[Way], list[str]]:
     """Those that are here, and the names of the others."""
 
-    def script(text: str, count: int) -> str:
-        return text.replace("CORES", str(CORES)).replace("COUNT", str(count))
-
-    ours = [sys.executable, "-c", script(OURS, count)]
+    ours = [sys.executable, "-c", scripted(OURS, count)]
     found = [
         Way("yod.pilot", ours),
         Way("yod.pilot, no profiles", ours, {"YOD_PROFILE": "0"}),
@@ -174,42 +236,93 @@ def ways(count: int, peers: str) -> tuple[list[Way], list[str]]:
         )
         if is_here:
             own = max(1, count // LESS.get(name, 1))
-            found.append(Way(name, [peers, "-c", script(text, own)]))
+            found.append(Way(name, [peers, "-c", scripted(text, own)]))
         else:
             absent.append(name)
     return found, absent
 
 
+def call_ways(count: int, peers: str) -> tuple[list[Way], list[str]]:
+    """Ways to call functions that are here, and the names of the others."""
+    found, absent = [], []
+    for name, (context, opened, chunks) in POOLS.items():
+        text = CALLING.replace("CONTEXT", context).replace("OPEN", opened)
+        text = text.replace(" CHUNKS", chunks)
+        program = sys.executable
+        if name in MODULES:
+            program = peers
+            check = [peers, "-c", f"import {MODULES[name]}"]
+            if not peers or subprocess.run(check, capture_output=True, check=False).returncode:
+                absent.append(name)
+                continue
+        found.append(Way(name, [program, "-c", scripted(text, count)]))
+    words = [sys.executable, "-c", scripted(FUNCTION_TASKS, count)]
+    found.append(Way("yod.pilot, tasks of mode function", words))
+    return found, absent
+
+
+def measure(here: list[Way], count: int, rounds: int) -> dict[str, list[dict[str, float]]]:
+    """Figures of all ways, in rounds."""
+    figures: dict[str, list[dict[str, float]]] = {way.name: [] for way in here}
+    for _ in range(rounds):
+        for way in random.sample(here, len(here)):
+            figures[way.name].append(run(way, count))
+    return figures
+
+
+def table(
+    figures: dict[str, list[dict[str, float]]], columns: dict[str, tuple[str, str]]
+) -> list[str]:
+    """Medians; columns are name -> (head, form)."""
+    heads = " | ".join(head for head, _ in columns.values())
+    lines = [f"| way | {heads} |", "| --- |" + " --- |" * len(columns)]
+    for name, each in figures.items():
+        cells = []
+        for what, (_, form) in columns.items():
+            values = [one[what] for one in each if what in one]
+            cells.append(form.format(statistics.median(values)) if values else "")
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return lines
+
+
 def main() -> None:
-    """Measure, and print a table."""
+    """Measure, and print tables."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--tasks", type=int, default=2000)
+    parser.add_argument("--calls", type=int, default=2000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--peers", default="")
     parser.add_argument("--write", type=Path)
     asked = parser.parse_args()
-    here, absent = ways(asked.tasks, asked.peers)
-    figures: dict[str, list[dict[str, float]]] = {way.name: [] for way in here}
-    for _ in range(asked.rounds):
-        for way in random.sample(here, len(here)):
-            figures[way.name].append(run(way, asked.tasks))
-    lines = [
-        "# Many tasks in a pilot",
-        "",
-        *machine(),
-        "",
-        f"{asked.tasks} tasks of `true`, {CORES} at a time; medians of"
-        f" {asked.rounds} rounds. Not here: {', '.join(absent) or 'none'}.",
-        "",
-        "| way | tasks/s | first task, s | close, s |",
-        "| --- | --- | --- | --- |",
-    ]
-    for name, each in figures.items():
-        cells = []
-        for what, form in (("per_s", "{:.0f}"), ("first_s", "{:.2f}"), ("close_s", "{:.2f}")):
-            values = [one[what] for one in each if what in one]
-            cells.append(form.format(statistics.median(values)) if values else "")
-        lines.append(f"| {name} | {' | '.join(cells)} |")
+    lines = ["# Many tasks in a pilot", "", *machine()]
+    if asked.tasks:
+        here, absent = ways(asked.tasks, asked.peers)
+        columns = {
+            "per_s": ("tasks/s", "{:.0f}"),
+            "first_s": ("first task, s", "{:.2f}"),
+            "close_s": ("close, s", "{:.2f}"),
+        }
+        lines += [
+            "",
+            f"{asked.tasks} tasks of `true`, {CORES} at a time; medians of"
+            f" {asked.rounds} rounds. Not here: {', '.join(absent) or 'none'}.",
+            "",
+            *table(measure(here, asked.tasks, asked.rounds), columns),
+        ]
+    if asked.calls:
+        here, absent = call_ways(asked.calls, asked.peers)
+        columns = {
+            "one_per_s": ("one at a time, calls/s", "{:.0f}"),
+            "submitted_per_s": ("submitted, calls/s", "{:.0f}"),
+            "mapped_per_s": ("mapped, calls/s", "{:.0f}"),
+        }
+        lines += [
+            "",
+            f"{asked.calls} calls of a function in {CORES} warm workers; medians of"
+            f" {asked.rounds} rounds. Not here: {', '.join(absent) or 'none'}.",
+            "",
+            *table(measure(here, asked.calls, asked.rounds), columns),
+        ]
     text = "\n".join(lines) + "\n"
     print(text)
     if asked.write:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import yod.pilot as rp
-from native.errors import UsageError
+from native.errors import UsageError, YodError
 from tests.support.partition import finish
 from tests.support.wait import wait_until
 
@@ -207,3 +207,148 @@ def test_calls_run_on_every_node_of_an_allocation(start_local, tmp_path):
     assert (done.status, done.err) == (0, "")
     nodes = ["node0", "node0", "node1", "node1"]
     assert done.out.splitlines() == [str(["DONE"] * 4), str(nodes)]
+
+
+# -- executors -------------------------------------------------------------
+
+
+@pytest.fixture
+def executor(place, tmp_path, monkeypatch):
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+    monkeypatch.setenv("YOD_CALL_BYTES", "1000000")
+    with rp.Executor(2) as executor:
+        yield executor
+    assert not threading.enumerate()[1:]
+
+
+def square(n):
+    if n == 13:
+        raise ValueError("thirteen")
+    return n * n
+
+
+def rank():
+    return int(os.environ["RP_RANK"]), int(os.environ["RP_RANKS"])
+
+
+def first_raises():
+    if os.environ["RP_RANK"] == "0":
+        raise ValueError("of rank 0")
+    time.sleep(600)
+
+
+def waits(path):
+    while not os.path.exists(path):
+        time.sleep(0.01)
+    return os.getpid()
+
+
+def test_an_executor_gives_values_and_exceptions_with_their_traceback(executor):
+    assert executor.submit(lambda n, m: n - m, 5, m=3).result(LIMIT_S) == 2
+    with pytest.raises(KeyError, match="key") as caught:
+        executor.submit(raises, "key").result(LIMIT_S)
+    assert "in raises" in str(caught.value.__cause__)
+    with pytest.raises(YodError, match="Odd"):
+        executor.submit(odd).result(LIMIT_S)
+
+
+def test_a_map_gives_results_in_order_up_to_the_call_that_raises(executor):
+    assert list(executor.map(square, range(20, 2020))) == [n * n for n in range(20, 2020)]
+    assert list(executor.map(max, [1, 5], [4, 2], chunksize=2)) == [4, 5]
+    results = executor.map(square, range(10, 30), chunksize=5)
+    assert [next(results) for _ in range(3)] == [100, 121, 144]
+    with pytest.raises(ValueError, match="thirteen"):
+        next(results)
+
+
+def test_a_call_gets_what_its_resource_dict_says(executor, tmp_path):
+    assert executor.submit(rank).result(LIMIT_S) == (0, 1)
+    both = executor.submit(rank, resource_dict={"cores": 2})
+    assert both.result(LIMIT_S) == [(0, 2), (1, 2)]
+    threads = executor.submit(os.getenv, "OMP_NUM_THREADS", resource_dict={"threads_per_core": 2})
+    assert threads.result(LIMIT_S) == "2"
+    assert executor.submit(os.getcwd, resource_dict={"cwd": str(tmp_path)}).result(LIMIT_S) == str(
+        tmp_path
+    )
+    with pytest.raises(UsageError, match="wants 3 cores, and max_workers is 2"):
+        executor.submit(rank, resource_dict={"cores": 3})
+    with pytest.raises(UsageError, match="there is no key 'core'"):
+        executor.submit(rank, resource_dict={"core": 2})
+
+
+def test_a_rank_that_raises_ends_the_call_that_others_are_in(executor):
+    future = executor.submit(first_raises, resource_dict={"cores": 2})
+    with pytest.raises(ValueError, match="of rank 0"):
+        future.result(LIMIT_S)
+    assert executor.submit(rank).result(LIMIT_S) == (0, 1)
+
+
+def test_a_dead_worker_fails_its_call_by_name_or_gives_it_back(executor, tmp_path):
+    with pytest.raises(rp.WorkerLost, match=r"executor.0000.000001 has ended: .*signal 9"):
+        executor.submit(killed).result(LIMIT_S)
+    again = executor.submit(killed, str(tmp_path / "once"), resource_dict={"restart_limit": 1})
+    assert again.result(LIMIT_S) == "again"
+    with pytest.raises(rp.WorkerLost, match="signal 9"):
+        executor.submit(killed, resource_dict={"restart_limit": 2}).result(LIMIT_S)
+
+
+def test_a_call_that_never_returns_is_ended_when_its_time_is_over(executor, tmp_path):
+    future = executor.submit(stays, str(tmp_path / "stays"), resource_dict={"run_time_max": 0.3})
+    with pytest.raises(TimeoutError, match=r"its time of 0\.3 s is over"):
+        future.result(LIMIT_S)
+    assert executor.submit(rank).result(LIMIT_S) == (0, 1)
+
+
+def test_what_cannot_be_packed_or_is_too_large_fails_alone(executor):
+    with pytest.raises(UsageError, match="the call cannot be packed: TypeError"):
+        executor.submit(len, threading.Lock())
+    with pytest.raises(TypeError, match="cannot pickle"):
+        executor.submit(threading.Lock).result(LIMIT_S)
+    with pytest.raises(YodError, match="at most 1000000 are taken"):
+        executor.submit(bytes, 2_000_000).result(LIMIT_S)
+    assert executor.submit(len, "abc").result(LIMIT_S) == 3
+
+
+def test_calls_that_have_not_begun_are_canceled_and_others_are_waited_for(executor, tmp_path):
+    running = [executor.submit(waits, str(tmp_path / "go")) for _ in range(2)]
+    wait_until(lambda: all(each.running() for each in running), what="two calls run")
+    waiting, other = (executor.submit(len, "abc") for _ in range(2))
+    assert waiting.cancel()
+    assert not running[0].cancel()
+    executor.shutdown(wait=False, cancel_futures=True)
+    with pytest.raises(RuntimeError, match="shutdown"):
+        executor.submit(len, "abc")
+    (tmp_path / "go").touch()
+    executor.shutdown()
+    assert other.cancelled()
+    assert running[0].result(0) != running[1].result(0)
+
+
+def test_executors_share_a_pilot_that_stays(session, tmgr):
+    pilot = session.get_pilot_managers()[0].get_pilots()[0]
+    for _ in range(2):
+        with rp.Executor(1, pilot=pilot) as one, rp.Executor(1, pilot=pilot) as other:
+            assert one.submit(os.getpid).result(LIMIT_S) != other.submit(os.getpid).result(LIMIT_S)
+    assert pilot.state == rp.PMGR_ACTIVE
+    executor = rp.Executor(pilot=pilot)
+    with pytest.raises(rp.WorkerLost, match="a rank needs 99 cores"):
+        executor.submit(len, "", resource_dict={"threads_per_core": 99}).result(LIMIT_S)
+    os.kill(pilot.unix_pid, signal.SIGKILL)
+    with pytest.raises(rp.WorkerLost, match=r"pilot\.0000"):
+        executor.submit(time.sleep, 600).result(LIMIT_S)
+    with pytest.raises(rp.WorkerLost, match=r"pilot\.0000"):
+        executor.submit(len, "").result(LIMIT_S)
+    executor.shutdown()
+
+
+def test_a_session_that_is_closed_first_fails_the_calls_of_its_executors(session, tmgr):
+    pilot = session.get_pilot_managers()[0].get_pilots()[0]
+    executor = rp.Executor(pilot=pilot)
+    future = executor.submit(time.sleep, 600)
+    wait_until(future.running, what="the call runs")
+    session.close()
+    with pytest.raises(rp.WorkerLost):
+        future.result(LIMIT_S)
+    executor.shutdown()

@@ -16,7 +16,8 @@ PAGE = (ROOT / "docs" / "pilot.md").read_text()
 EXAMPLES = re.findall(r"^```python\n(.*?)^```$", PAGE, re.M | re.S)
 PRINTED = {  # by a word of the example
     "echo $((": r"328350\n",
-    "def square": (
+    "yod.pilot.Executor": r"9\n332833500\n\[0, 1\]\n",
+    "def square(n):\n    print": (
         r"DONE 9 None square of 3\nDONE 16 None square of 4\n"
         r"FAILED None TypeError\(.*\) square of five\n"
     ),

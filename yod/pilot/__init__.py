@@ -24,6 +24,8 @@ NAMES: dict[str, str] = {
     "PilotDescription": _MODELS + "description",
     "TaskDescription": _MODELS + "description",
     "prof": "yod.pilot.profile.own",
+    "Executor": "yod.pilot.executor.executor",
+    "WorkerLost": "yod.pilot.executor.calling",
     "PythonTask": "yod.pilot.function.pythontask",
     "pythontask": "yod.pilot.function.pythontask",
     "PILOT_STATE": _CLIENT + "pmgr",

@@ -49,6 +49,7 @@ class TaskManager:
         session.add_tmgr(self)
         self._is_bulk = bool(os.environ.get(_BULK_VARIABLE))
         self._loop = session.loop
+        self._closers: list[Callable[[], None]] = []
         self._tasking = self._loop.call(lambda: Tasking(self))
 
     # -- for the application ----------------------------------------------------
@@ -192,8 +193,14 @@ class TaskManager:
         else:
             task.callbacks = [*(task.callbacks or ()), call]
 
+    def when_closed(self, call: Callable[[], None]) -> None:
+        """Call in the session's thread when no more tasks are taken."""
+        self._closers.append(call)
+
     def close(self) -> None:
         """Take no more tasks."""
+        for call in self._closers:
+            self._loop.call(call)
         self._loop.call(self._tasking.close)
 
     def _one(self, uid: str) -> Task:

@@ -37,8 +37,12 @@ class _Packed(Struct, array_like=True):
     call: bytes
 
 
+_ATOMS = frozenset((type(None), bool, int, float, complex, str, bytes))  # plain pickle knows them
+
 _encoder = msgpack.Encoder()
 _decoder: msgpack.Decoder[_Packed] = msgpack.Decoder(_Packed)
+
+_added: list[str] = []  # to the path of modules, by the last call
 
 Whole = tuple[Callable[..., Any], Sequence[Any], Mapping[str, Any]]
 
@@ -68,6 +72,15 @@ class Paths:
 _paths = Paths()
 
 
+def demand() -> None:
+    """Check that functions can be packed.
+
+    Raises:
+        YodError: cloudpickle is not there.
+    """
+    dumps(())
+
+
 def dumps(value: object) -> bytes:
     """Anything as bytes.
 
@@ -75,6 +88,8 @@ def dumps(value: object) -> bytes:
         YodError: cloudpickle is not there.
         Exception: whatever packing raises.
     """
+    if type(value) in _ATOMS:
+        return pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
     try:
         import cloudpickle
     except ImportError:
@@ -101,8 +116,11 @@ def unpack_call(payload: bytes) -> Whole:
         Exception: whatever unpacking raises.
     """
     packed = _decoder.decode(payload)
-    known = set(sys.path)
-    sys.path += [path for path in packed.paths if path not in known]
+    global _added
+    if packed.paths != _added:
+        known = set(sys.path)
+        sys.path += [path for path in packed.paths if path not in known]
+        _added = packed.paths
     whole: Whole = pickle.loads(packed.call)
     return whole
 
@@ -150,11 +168,16 @@ def pack(description: Mapping[str, Any], where: str, bytes_max: int) -> bytes:
         told = f"{type(error).__name__}: {error}"
         raise UsageError(f"{where}: the call cannot be packed: {shown(told)}") from None
     if len(payload) > bytes_max:
-        raise UsageError(
-            f"{where}: the packed call has {len(payload)} bytes, and at most {bytes_max} are taken"
-            " (YOD_CALL_BYTES); give it the path of a file instead"
-        )
+        raise UsageError(f"{where}: {too_long(len(payload), bytes_max)}")
     return payload
+
+
+def too_long(size: int, most: int) -> str:
+    """What is said of a call that is too long."""
+    return (
+        f"the packed call has {size} bytes, and at most {most} are taken (YOD_CALL_BYTES); give it"
+        " the path of a file instead"
+    )
 
 
 def _payload(description: Mapping[str, Any], where: str) -> bytes:

@@ -197,7 +197,7 @@ def main() -> int:
         print(f"a worker for functions: {error}", file=sys.stderr)
         return 1
     end.settimeout(None)
-    Worker(end, own.call_bytes).run(number, int(os.environ.get("YOD_RANK", "0")))
+    Worker(end, own.call_bytes).run(number, int(os.environ.get("RP_RANK", "0")))
     return 0
 
 
