@@ -31,6 +31,7 @@ OPTIONS = (
     Option(("--completions",), False, "Show how each rank ended, and what it has used."),
     Option(("-file",), True, "Append the completion report to NAME.", "NAME"),
     Option(("--report",), True, "Append how the job ended to FILE, as a line of JSON.", "FILE"),
+    Option(("--trace",), True, "Write the launch to FILE, as a trace for Perfetto.", "FILE"),
     Option(("-kill",), False, "Kill the job at once when a rank ends abnormally."),
     Option(("-batch",), False, "Not interactive: no input, -kill."),
     Option(("-interactive",), False, "Interactive, also inside a batch job."),

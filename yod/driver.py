@@ -273,8 +273,12 @@ class Driver:
         appends = self._closing.files(
             _local_time(began_unix_s), _local_time(ended_unix_s), ended_unix_s - began_unix_s
         )
-        if self._prepared.records.json_file and self.machine.report.job_id:
-            appends.append(self._record(ended_unix_s))
+        records = self._prepared.records
+        if (records.json_file or records.trace_file) and self.machine.report.job_id:
+            from yod.records import of_launch  # few launches are recorded so
+
+            times = began_unix_s, ended_unix_s - began_unix_s, self._reactor.monotonic()
+            appends += of_launch(records, self.machine, self._timing(), *times)
         left = len(appends)
 
         def done(append: closing.Append, fault: str) -> None:
@@ -289,14 +293,6 @@ class Driver:
             self._front.append(append, partial(done, append))
         if not appends:
             self._say_last()
-
-    def _record(self, ended_unix_s: float) -> closing.Append:
-        from yod.ranks import record  # few launches are recorded so
-
-        records, began = self._prepared.records, self._began_unix_s
-        around = records.command, self._timing(), began, ended_unix_s - began
-        line = record(self.machine.report, *around)
-        return closing.Append(records.json_file, line, is_log=False)
 
     def _timing(self) -> closing.Timing:
         machine, resolve_s = self.machine, self._prepared.resolve_s

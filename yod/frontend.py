@@ -174,6 +174,7 @@ def prepare(given: Given, words: list[str], invocation: Invocation) -> Prepared:
             has_timing="-timing" in given,
             report_file=_last(given, "-file") or "",
             json_file=_last(given, "--report") or "",
+            trace_file=_last(given, "--trace") or "",
         ),
         warnings=[] if is_quiet else warnings,
         is_reached="--dry-run" not in given,

@@ -117,12 +117,8 @@ def prepare(
         reach=reach,
         slots=where.slots,
         shared_directory=environment.get(SHARED_VARIABLE, SHARED_DEFAULT),
-        records=Records(
-            has_summary=records.has_summary,
-            has_completions=records.has_completions,
-            has_timing=records.has_timing,
-            report_file=records.report_file,
-            json_file=records.json_file,
+        records=replace(
+            records,
             log_file="" if log_file == NO_LOG else log_file,
             is_log_chosen=bool(chosen_log),
             command=" ".join((os.path.basename(invocation.words[0]), *invocation.words[1:])),

@@ -70,6 +70,8 @@ MODULES = (
     "yod.program.mixture",
     "yod.program.pythons",
     "yod.ranks",
+    "yod.records",
+    "yod.trace",
 )
 
 

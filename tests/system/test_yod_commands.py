@@ -91,10 +91,12 @@ def test_timing_names_every_phase_and_the_slowest_node(local):
     assert (done.status, done.out) == (0, "")
     lines = [re.split(r"\s+", line) for line in done.err.splitlines()]
     assert [words[1] for words in lines] == [
-        *("resolve", "allocate", "form", "load", "start", "run", "end", "release", "total")
+        *("resolve", "allocate", "form", "load", "start", "run", "end", "release", "total"),
+        "slowest",
     ]
-    assert all(float(words[2]) >= 0 for words in lines)
+    assert all(float(words[2]) >= 0 for words in lines[:-1])
     assert "slowest: node" in done.err
+    assert re.search(r"^yod: slowest +node\d .*, the last to start$", done.err, re.MULTILINE)
 
 
 def test_quiet_keeps_the_exit_status_and_errors(here):
@@ -112,9 +114,9 @@ def test_file_gets_the_completion_report_behind_what_it_has(here, tmp_path):
     lines = report.read_text().splitlines()
     assert lines[0] == "first"
     assert lines[1].startswith("yod -sz 3 -file ")
-    rows = [line.split(None, 5) for line in lines[3:6]]
+    rows = [line.split(None, 7) for line in lines[3:6]]
     assert [row[1] for row in rows] == ["0", "1", "2"]
-    assert [row[5] for row in rows] == [
+    assert [row[7] for row in rows] == [
         "ended normally",
         "ended with exit code 1",
         "ended with exit code 2",

@@ -8,6 +8,7 @@ import re
 import pytest
 
 from tests.support.partition import finish
+from tests.support.traces import check_trace
 
 pytestmark = pytest.mark.warm
 STAMP = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3} "
@@ -78,6 +79,30 @@ def test_a_report_has_a_line_of_json_for_each_launch(anywhere, tmp_path):
     assert [rank["exit_code"] for rank in second["ranks"]] == [0, 1]
     assert {rank["node"] for rank in second["ranks"]} == set(second["nodes"])
     assert second["phases"]["run"] <= second["elapsed_s"] + 1
+
+
+def test_a_trace_has_the_phases_and_each_rank_on_its_node(anywhere, tmp_path):
+    tmp_path.chmod(0o777)
+    path = tmp_path / "trace"
+    path.write_text("old")
+    done = anywhere.yod("--trace", str(path), "-sz", "3", "sh", "-c", "exit $((YOD_RANK != 1))")
+    assert done.status == 1
+    trace = json.loads(path.read_text())
+    assert trace["otherData"]["exit_status"] == 1
+    events = trace["traceEvents"]
+    check_trace(events)
+    phases = [each["name"] for each in events if each.get("cat") == "phase"]
+    assert phases[:6] == ["resolve", "allocate", "form", "load", "start", "run"]
+    ranks = [each for each in events if each["ph"] == "X" and each["cat"] == "rank"]
+    assert sorted(each["args"]["exit_code"] for each in ranks) == [0, 1, 1]
+    assert any(each.get("cat") == "slowest" for each in events)
+
+
+@pytest.mark.cold
+def test_a_trace_that_cannot_be_written_is_named(embedded, tmp_path):
+    done = embedded.yod("--trace", str(tmp_path / "none" / "trace"), "true")
+    assert (done.status, done.err.count("\n")) == (0, 1)
+    assert "/none/trace: no such file or directory; there is no trace" in done.err
 
 
 @pytest.mark.cold

@@ -75,6 +75,8 @@ class Closing:
         path = shown(append.path)
         if append.path == self._records.json_file:
             self._faults.append(f"--report {path}: {reason}; this launch is not in it")
+        elif append.path == self._records.trace_file:
+            self._faults.append(f"--trace {path}: {reason}; there is no trace")
         elif not append.is_log:
             self._faults.append(f"{path}: {reason}; the report follows here")
             self._faults += self._report.table()
@@ -98,6 +100,7 @@ class Closing:
                 text = f"{phase:<10} {seconds:8.4f} s"
                 lines.append(text + (f"  slowest: {slowest}" if slowest else ""))
             lines.append(f"{'total':<10} {sum(seconds for _, seconds, _ in timing):8.4f} s")
+            lines += _slowest_of(timing)
         return lines
 
 
@@ -112,6 +115,15 @@ def timing_of(
         text = f"{slow.name} ({slow.seconds:.4f} s after its load message)" if slow else ""
         lines.append((phase.value, end - start, text))
     return tuple(lines)
+
+
+def _slowest_of(timing: Timing) -> list[str]:
+    """A line about the node for which go has waited longest; none, if no rank could go."""
+    named = [(phase, slowest) for phase, _, slowest in timing if slowest]
+    if not named:
+        return []
+    phase, slowest = named[-1]
+    return [f"{'slowest':<10} {slowest}, the last to {phase}"]
 
 
 def _encoded(text: str) -> bytes:

@@ -23,6 +23,7 @@ class Records(Struct, frozen=True):
         has_timing: the user reads how long each phase took.
         report_file: the completion report is added to it; empty: none is.
         json_file: a line of JSON is added to it; empty: none is.
+        trace_file: a trace of the launch is written to it; empty: none is.
         log_file: the user log; empty: none.
         is_log_chosen: the user has chosen the log, and is told where it cannot be written.
         command: the command line, for the report.
@@ -35,6 +36,7 @@ class Records(Struct, frozen=True):
     has_timing: bool = False
     report_file: str = ""
     json_file: str = ""
+    trace_file: str = ""
     log_file: str = ""
     is_log_chosen: bool = False
     command: str = ""

@@ -1,4 +1,4 @@
 """What profiles say: whether they are right, where the time went, pictures of it as numbers.
 
-No I/O. Imports native, yod.pilot.model.
+No I/O. Imports native, yod.pilot.model, yod.trace.
 """

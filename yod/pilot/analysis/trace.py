@@ -6,23 +6,20 @@ from __future__ import annotations
 from _heapq import heappush, heapreplace
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Any
 
 from yod.pilot.analysis.story import PilotStory, Run, Story, TaskStory
 from yod.pilot.analysis.usage import levels
+from yod.trace import Event, level, name_of, span
 
-_MICRO = 1e6
 _PILOTS = 1  # the process whose tracks are pilots
-
-Event = dict[str, Any]
 
 
 def events_of(story: Story) -> Iterator[Event]:
     """The events of the trace, in any order. Times are microseconds since the session began."""
-    yield _name("process_name", _PILOTS, 0, f"session {story.uid}")
+    yield name_of("process_name", _PILOTS, 0, f"session {story.uid}")
     tracks = _Tracks()
     for number, pilot in enumerate(story.pilots.values(), 1):
-        yield _name("thread_name", _PILOTS, number, pilot.uid)
+        yield name_of("thread_name", _PILOTS, number, pilot.uid)
         yield from _of_pilot(story, pilot, number)
     for task in sorted(story.tasks.values(), key=lambda one: one.runs[0].began if one.runs else 0):
         for run in task.runs:
@@ -33,47 +30,22 @@ def events_of(story: Story) -> Iterator[Event]:
     for task in story.tasks.values():
         for run in task.runs:
             running += [(run.began, 1), (run.ended, -1)]
-    for at, level in levels(running):
-        yield {
-            "ph": "C",
-            "name": "tasks with slots",
-            "pid": _PILOTS,
-            "ts": _us(story, at),
-            "args": {"tasks": level},
-        }
+    for at, count in levels(running):
+        yield level("tasks with slots", _PILOTS, at - story.began, tasks=count)
 
 
 def _of_pilot(story: Story, pilot: PilotStory, number: int) -> Iterator[Event]:
     passed = sorted((at, name) for name, at in pilot.marks.items() if name.isupper())
     for (since, state), (until, _) in pairwise(passed):
-        yield {
-            "ph": "X",
-            "name": state,
-            "cat": "pilot",
-            "pid": _PILOTS,
-            "tid": number,
-            "ts": _us(story, since),
-            "dur": round((until - since) * _MICRO, 1),
-            "args": {"cores": pilot.cores, "reason": pilot.reason},
-        }
+        where = state, "pilot", _PILOTS, number, since - story.began, until - since
+        yield span(*where, cores=pilot.cores, reason=pilot.reason)
 
 
 def _of_run(story: Story, task: TaskStory, run: Run, pid: int, tid: int) -> Iterator[Event]:
-    common = {"ph": "X", "pid": pid, "tid": tid}
-    yield common | {
-        "name": task.uid,
-        "cat": "task",
-        "ts": _us(story, run.began),
-        "dur": round((run.ended - run.began) * _MICRO, 1),
-        "args": {"state": task.state, "cores": task.cores, "reason": task.reason},
-    }
+    whole = task.uid, "task", pid, tid, run.began - story.began, run.ended - run.began
+    yield span(*whole, state=task.state, cores=task.cores, reason=task.reason)
     for use, since, until in run.uses():
-        yield common | {
-            "name": use,
-            "cat": "use",
-            "ts": _us(story, since),
-            "dur": round((until - since) * _MICRO, 1),
-        }
+        yield span(use, "use", pid, tid, since - story.began, until - since)
 
 
 class _Tracks:
@@ -108,14 +80,6 @@ class _Tracks:
     def names(self) -> Iterator[Event]:
         """What the tracks are called."""
         for (pilot, node), pid in self._processes.items():
-            yield _name("process_name", pid, 0, f"{pilot} {node}".strip() or "no pilot")
+            yield name_of("process_name", pid, 0, f"{pilot} {node}".strip() or "no pilot")
         for (pid, track), tid in self._threads.items():
-            yield _name("thread_name", pid, tid, track)
-
-
-def _name(kind: str, pid: int, tid: int, name: str) -> Event:
-    return {"ph": "M", "name": kind, "pid": pid, "tid": tid, "args": {"name": name}}
-
-
-def _us(story: Story, at: float) -> float:
-    return round((at - story.began) * _MICRO, 1)
+            yield name_of("thread_name", pid, tid, track)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
-from msgspec import json
-
 from native.errors import YodError
 from yod.pilot.analysis import trace
 from yod.pilot.plot import figures, page
 from yod.pilot.plot.load import load
 from yod.pilot.plot.view import View
+from yod.trace import encode
 
 FIGURE, PAGE, TRACE = "plot.png", "plot.html", "trace.json"  # in the session's directory
 
@@ -35,8 +34,7 @@ def draw(session: str, what: str, path: str | None) -> Drawn:
     path = path or os.path.join(session, what)
     story = load(session)
     if what == TRACE:
-        events = list(trace.events_of(story))
-        _write(path, json.encode({"traceEvents": events, "displayTimeUnit": "ms"}))
+        _write(path, encode(trace.events_of(story)))
         return Drawn(path, [])
     view = View(story)
     if what == PAGE:

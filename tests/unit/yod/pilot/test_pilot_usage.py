@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
+from tests.support.traces import check_trace
 from yod.pilot.analysis import curves, trace, usage
 from yod.pilot.analysis.records import Record
 from yod.pilot.analysis.story import PilotStory, Story, TaskStory
@@ -149,6 +150,7 @@ def test_durations_are_of_states_in_a_row():
 def test_slices_of_a_trace_lie_within_one_another_on_each_track():
     runs = [("a", 2, 10.0, 40.0), ("b", 1, 30.0, 70.0), ("c", 1, 45.0, 50.0)]
     events = list(trace.events_of(story_of(4, runs)))
+    check_trace(events)
     tracks: dict[tuple[int, int], list[tuple[float, float]]] = {}
     for event in events:
         if event["ph"] == "X" and event["cat"] == "task":
