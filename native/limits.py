@@ -68,6 +68,7 @@ class Limits(Struct, frozen=True):
     liveness_s: float = 20.0
     peer_idle_s: float = 300.0
     notice_s: float = 2.0
+    progress_s: float = 1.0
     unproven_count: int = 1024
     unproven_each_count: int = 256
     connections_each_count: int = 16384
@@ -152,6 +153,7 @@ MEANINGS = {
     "connect_s": "a connection is made within this",
     "liveness_s": "a host or daemon that has been silent for this long is lost",
     "peer_idle_s": "a connection of two pcts that no job needs is closed after this; 0: never",
+    "progress_s": "a launch that takes longer shows its progress on a terminal",
     "notice_s": "yod says what it waits for after this, then at double times",
     "unproven_count": "connections to a daemon that have not proven an identity yet",
     "unproven_each_count": "the same of one user of its host, or of one other address",
@@ -192,6 +194,7 @@ _SMALLEST = {
     "announce_retry_s": 0.001,
     "batch_word_s": 0.001,
     "notice_s": 0.001,
+    "progress_s": 0.001,
     "phase_s": 0.001,
     "orphan_s": 0.001,
     "arity_count": 1,

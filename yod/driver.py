@@ -181,6 +181,7 @@ class Driver:
             on_written,
             on_broken,
             has_stamps=self._plan.options.has_stamps,
+            progress=None if self._plan.options.is_quiet else self.machine.progress,
         )
         if (files := self._plan.options.tee) is None:
             return screens

@@ -51,6 +51,7 @@ class TailOutput:
     """Standard output or error of the PCTs' launch; nothing ever waits in it."""
 
     is_empty = True
+    is_terminal = False
 
     def __init__(self, tail: Tail, on_written: OnWritten) -> None:
         self._tail = tail

@@ -33,7 +33,7 @@ class ClientOutput:
     ) -> None:
         self._channel = channel
         self._number = number
-        self._is_terminal = is_terminal
+        self.is_terminal = is_terminal
         self._on_written = on_written
         self._on_taken = on_taken
         self._on_broken = on_broken
@@ -88,7 +88,7 @@ class ClientOutput:
         error = OSError(number, os.strerror(number))
         if number == errno.EPIPE:
             error = BrokenPipeError(number, os.strerror(number))
-        elif is_gone := number == errno.EIO and self._is_terminal:
+        elif is_gone := number == errno.EIO and self.is_terminal:
             error = TerminalGone(number, os.strerror(number))
             self._on_broken(error)  # the user may leave now
         if self._is_paused:  # a sink gets what the client drops

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import signal
 import sys
 import time
@@ -235,3 +236,19 @@ def test_where_no_shell_could_continue_it_ctrl_z_stops_nothing(here, tmp_path):
         (tmp_path / "go").touch()
         out, _ = yod.communicate(timeout=LIMIT_S)
     assert (yod.returncode, out) == (0, b"done\ndone\n")
+
+
+def test_a_launch_that_takes_long_shows_how_far_it_is_and_nothing_is_left_of_it(local):
+    env = {"YOD_PROGRESS_S": "0.05", "YOD_NOTICE_S": "60"}
+    os.kill(local.pcts[0].unix_pid, signal.SIGSTOP)
+    try:
+        with on_a_terminal(local, "-list", "0", "echo", "out", env=env) as (yod, terminal):
+            shown = read_until(terminal, b"s: votes from node0")
+            assert re.fullmatch(rb"\ryod: form \(2 of 4\), \d s: votes from node0", shown)
+            os.kill(local.pcts[0].unix_pid, signal.SIGCONT)
+            shown = read_until(terminal, b"out\n")
+            assert shown.endswith(b" \rout\n"), shown
+            assert yod.wait(timeout=LIMIT_S) == 0
+    finally:
+        os.kill(local.pcts[0].unix_pid, signal.SIGCONT)
+    wait_until(lambda: set(local.states()) == {"free"})

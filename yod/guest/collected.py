@@ -58,6 +58,7 @@ class CollectedOutput:
     """Standard output or error; nothing ever waits in it."""
 
     is_empty = True
+    is_terminal = False
 
     def __init__(
         self, collection: Collected, number: int, on_written: OnWritten, on_broken: OnBroken

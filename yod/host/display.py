@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 from native.limits import Limits
 from native.loop.reactor import Reactor
 from yod.host.front import Front, OnBroken, OnWritten, Screen
 from yod.launch.lines import Lines, Piece
 from yod.plan.plan import Style
+
+Progress = Callable[[float], str]  # how far a launch is at a time; empty: it shows nothing
+
+_REWRITTEN_S = 1.0  # its seconds go on
+_COLUMNS = 79  # a longer line could not be rewritten on a terminal of 80
 
 
 class Display:
@@ -39,6 +45,18 @@ class Display:
         self._behind_since: float | None = None
         self._behind_s = 0.0
         self._timer = reactor.timer(self._due)
+        self._progress: Progress | None = None
+        self._note_columns = 0  # of the line that shows it; 0: there is none
+        self._note_timer = reactor.timer(self._note)
+
+    def show_progress(self, progress: Progress, after_s: float) -> None:
+        """Show how far the launch is once it takes long, if this is a terminal.
+
+        One line is rewritten, and taken away before anything else is written.
+        """
+        if self._stream.is_terminal:
+            self._progress = progress
+            self._note_timer.set(self._reactor.monotonic() + after_s)
 
     @property
     def is_empty(self) -> bool:
@@ -77,14 +95,32 @@ class Display:
     def close(self) -> None:
         """Stop; what is not written is dropped."""
         self._timer.close()
+        self._note_timer.close()
         self._stream.close()
 
     def _write(self, pieces: list[Piece]) -> None:
         if pieces:
+            if self._note_columns:
+                pieces = [(self._rewritten(""), 2, 0), *pieces]
             self._stream.write(pieces)
         if self._behind_since is None and not self._stream.is_empty:
             self._behind_since = self._reactor.monotonic()
         self._set_timer()
+
+    def _note(self) -> None:
+        assert self._progress is not None
+        now = self._reactor.monotonic()
+        text = self._progress(now)
+        if (text or self._note_columns) and self.is_empty and not self.is_line_open:
+            self._stream.write([(self._rewritten(text), 2, 0)])
+        self._note_timer.set(now + _REWRITTEN_S if text else None)
+
+    def _rewritten(self, text: str) -> bytes:
+        """What writes a line over the one before; it ends in the same row of the screen."""
+        line = f"yod: {text}"[:_COLUMNS] if text else ""
+        gone, self._note_columns = self._note_columns, len(line)
+        over = f"\r{' ' * gone}" if gone > len(line) else ""
+        return f"{over}\r{line}".encode(errors="replace")
 
     def _taken(self) -> None:
         if self._behind_since is not None:
@@ -115,11 +151,13 @@ def open_displays(
     on_broken: OnBroken,
     *,
     has_stamps: bool = False,
+    progress: Progress | None = None,
 ) -> dict[int, Screen]:
     """Displays of standard output (1) and error (2); one for both if they are the same.
 
     Args:
         has_stamps: the time is put in front of each line.
+        progress: of the launch; None: it is not shown.
     """
     stamp = _stamp if has_stamps else None
 
@@ -128,7 +166,10 @@ def open_displays(
         return Display(reactor, front, number, lines, on_written, on_broken)
 
     first = display(1)
-    return {1: first, 2: first if front.are_outputs_same else display(2)}
+    second = first if front.are_outputs_same else display(2)
+    if progress is not None:
+        second.show_progress(progress, limits.progress_s)
+    return {1: first, 2: second}
 
 
 def _stamp() -> bytes:

@@ -36,6 +36,10 @@ class Output(Protocol):
     """Standard output or error, with a queue for what its reader has not taken yet."""
 
     @property
+    def is_terminal(self) -> bool:
+        """It was a terminal when the launch began."""
+
+    @property
     def is_empty(self) -> bool:
         """Nothing waits to be written."""
 

@@ -51,7 +51,7 @@ class OutputStream:
         self._sink: Sink | None = None
         self._is_broken = False
         self._is_always_ready = False
-        self._is_terminal = os.isatty(fd)
+        self.is_terminal = os.isatty(fd)
         self._own_fd = _own_description(fd)
         self._watch = None
         try:
@@ -173,7 +173,7 @@ class OutputStream:
 
     def _break(self, error: OSError) -> None:
         self._is_broken = True
-        if is_gone := self._is_terminal and error.errno == errno.EIO:
+        if is_gone := self.is_terminal and error.errno == errno.EIO:
             self._on_broken(TerminalGone(*error.args))  # what is queued may move elsewhere
         dropped = list(self._queue)
         self._queue.clear()

@@ -257,6 +257,10 @@ class Launch:
         """Why none can be begun now; empty: one can, or the job can end behind one."""
         return self._checkpoints.why_not(ends=ends)
 
+    def progress(self, now: float) -> str:
+        """How far the launch is, for a user who waits; empty: nobody waits for it."""
+        return self._notices.progress(now)
+
     def show_suspended(self, is_suspended: bool) -> None:
         """Its ranks run what is suspended, or is so no more: the PCTs of an allocation."""
         self._tree.is_suspended = is_suspended

@@ -6,7 +6,7 @@ from native.machine import Action
 from native.wire.load import Late, ShippedObject
 from yod.launch.events import Tell
 from yod.launch.output import Outputs
-from yod.launch.phases import Phase, Progress
+from yod.launch.phases import BEFORE_GO, Phase, Progress
 from yod.launch.tree import Tree
 from yod.plan.plan import Plan
 
@@ -41,6 +41,15 @@ class Notices:
             waiting.begin(now)  # the reader of the output is waited for, no node
             return []
         return [Tell(waiting.say(self._awaited(), now), is_error=False)]
+
+    def progress(self, now: float) -> str:
+        """How far the launch is, in a line; empty: its ranks run, or it waits for its turn."""
+        phase, waiting = self._progress.phase, self._progress.waiting
+        if phase not in BEFORE_GO or waiting.due is None:
+            return ""
+        seconds = now - self._progress.began[Phase.ALLOCATING]
+        step = f"{BEFORE_GO.index(phase) + 1} of {len(BEFORE_GO)}"
+        return f"{phase.value} ({step}), {seconds:.0f} s: {self._awaited()}"
 
     def _awaited(self) -> str:
         match self._progress.phase:

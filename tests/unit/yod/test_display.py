@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import tty
 
 import pytest
 
@@ -140,3 +141,71 @@ def test_a_reader_that_is_gone_is_told_once_and_all_is_credited(pipe):
     assert [type(error) for error in pipe.errors] == [BrokenPipeError]
     assert pipe.count(1) == 10_005
     pipe.reader = os.open(os.devnull, os.O_RDONLY)
+
+
+class Terminal(Pipe):
+    """The same on a terminal."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        master, slave = os.openpty()
+        tty.setraw(slave)
+        for old, new in ((self.reader, master), (self.writer, slave)):
+            os.dup2(new, old)
+            os.close(new)
+        os.set_blocking(self.reader, False)
+        self.display.close()
+        front = OwnFront(self.reactor, invocation(), "")
+        lines = Lines(Style.WHOLE, 4, LIMITS)
+        self.display = Display(
+            *(self.reactor, front, self.writer, lines),
+            lambda stream, count: self.written.append((stream, count)),
+            self.errors.append,
+        )
+        self.text = "load, 1 s: much"
+        self.display.show_progress(lambda now: self.text, 1.0)
+
+    def later(self, seconds: float) -> bytes:
+        self.now += seconds
+        self.turn()
+        self.turn()
+        return self.read()
+
+
+@pytest.fixture
+def terminal():
+    made = Terminal()
+    yield made
+    made.close()
+
+
+def test_progress_is_one_line_that_is_rewritten_and_gone_before_output(terminal):
+    assert terminal.later(0.9) == b""
+    assert terminal.later(0.2) == b"\ryod: load, 1 s: much"
+    terminal.text = "load, 2 s"
+    assert terminal.later(1.1) == b"\r" + b" " * 20 + b"\ryod: load, 2 s"
+    terminal.display.show(0, 1, b"out\n")
+    assert terminal.later(0) == b"\r" + b" " * 14 + b"\rout\n"
+    assert (terminal.count(1), terminal.count(2)) == (4, 0)
+    terminal.text = ""
+    assert terminal.later(1.1) == b""
+    terminal.text = "never again"
+    assert terminal.later(10) == b""
+
+
+def test_progress_goes_when_the_ranks_run_and_waits_behind_a_prompt(terminal):
+    terminal.later(1.1)
+    terminal.text = ""
+    assert terminal.later(1.1) == b"\r" + b" " * 20 + b"\r"
+
+
+def test_a_line_of_progress_fits_a_terminal(terminal):
+    terminal.text = "x" * 200
+    assert terminal.later(1.1) == b"\ryod: " + b"x" * 74
+
+
+def test_a_pipe_gets_no_progress(pipe):
+    pipe.display.show_progress(lambda now: "load", 0.0)
+    pipe.now += 5
+    pipe.turn()
+    assert pipe.read() == b""

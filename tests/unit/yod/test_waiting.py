@@ -107,3 +107,23 @@ def test_an_end_is_not_put_off_by_what_yod_itself_says():
         for _ in told(yod.wait(2.25)):
             yod.handle(OutputWritten(2, 0))
     assert yod.phase is Phase.RESETTING
+
+
+@pytest.mark.parametrize(
+    ("phase", "line"),
+    [
+        (Phase.ALLOCATING, "allocate (1 of 4), 3 s: a grant from bebopd at "),
+        (Phase.FORMING, "form (2 of 4), 3 s: votes from n20"),
+        (Phase.LOADING, "load (3 of 4), 3 s: /bin/a.out (2.0 MB) to be sent to n20"),
+        (Phase.STARTING, "start (4 of 4), 3 s: ranks to be at their entry on n20"),
+    ],
+)
+def test_a_line_of_progress_says_how_far_the_launch_is(phase, line):
+    yod = Yod(2, limits=SECONDS).to(phase)
+    began = yod.machine.began[Phase.ALLOCATING]
+    assert yod.machine.progress(began + 3).startswith(line)
+
+
+@pytest.mark.parametrize("phase", [Phase.RUNNING, Phase.ENDING, Phase.DONE])
+def test_there_is_none_once_ranks_run(phase):
+    assert Yod(2, limits=SECONDS).to(phase).machine.progress(1e4) == ""
