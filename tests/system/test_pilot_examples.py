@@ -25,6 +25,7 @@ PRINTED = {
         r"(task.00000\d of generation \d: DONE\n){5}pilot.0000: CANCELED\n"
     ),
     "pilots.py": r"\[\('pilot.0000', \d+\), \('pilot.0001', \d+\)\]\n\{'pilot.0001'\}\n",
+    "raptor.py": r"328350 hello raptor\nDONE \['DONE'\]\n",
     "service.py": r"DONE hello AGENT_EXECUTING 4711\nCANCELED\n",
 }
 

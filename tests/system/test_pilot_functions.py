@@ -88,7 +88,7 @@ def test_a_function_runs_with_its_arguments_and_gives_its_value_back(tmgr):
         [
             call(lambda n, more=0: n + more + offset, 1, kwargs={"more": 10}),
             rp.TaskDescription({"mode": rp.TASK_EVAL, "code": "6 * 7"}),
-            rp.TaskDescription({"mode": rp.TASK_FUNCTION, "function": rp.PythonTask(max, 3, 4)}),
+            rp.TaskDescription({"mode": rp.TASK_FUNCTION, "function": rp.PythonTask(max, (3, 4))}),
         ]
     )
     assert tmgr.wait_tasks(timeout=LIMIT_S) == [rp.DONE] * 3

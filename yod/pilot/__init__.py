@@ -46,6 +46,7 @@ _STATES = (
 _MODES = (
     *("TASK_EXECUTABLE", "TASK_SERVICE", "TASK_FUNCTION", "TASK_METHOD", "TASK_EVAL"),
     *("TASK_EXEC", "TASK_PROC", "TASK_SHELL", "RAPTOR_MASTER", "RAPTOR_WORKER"),
+    *("TASK_FUNC", "TASK_METH"),
 )
 _STAGING = (
     *("TRANSFER", "COPY", "LINK", "MOVE", "DOWNLOAD", "TARBALL"),
@@ -63,6 +64,8 @@ def __getattr__(name: str) -> Any:
     """What is asked for, imported now."""
     if name == "open":
         return import_module(_CLIENT + "aio").open_pilot
+    if name == "raptor":
+        return import_module("yod.pilot.raptor")
     where = NAMES.get(name)
     if where is None:
         raise AttributeError(f"module {__name__} has no attribute {name!r}")

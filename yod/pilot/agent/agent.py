@@ -203,7 +203,9 @@ class Agent:
             case wire.GiveBack(uids):
                 self._handle(rules.HandBack(tuple(uids)))
             case wire.AskWhy(uid):
-                link.send(wire.Why(uid, self._machine.why(uid)))
+                link.send(wire.Why(uid, self._runners.why(uid) or self._machine.why(uid)))
+            case wire.Stop(uid):
+                self._runners.stop_raptor(uid)
             case wire.End():
                 self._profiles.commanded("cancel_pilot")
                 self.end(states.CANCELED, "")

@@ -87,8 +87,11 @@ class Runners:
 
     def start(self, work: Work, description: TaskDescription) -> None:
         """Run a task; the agent is told of its end."""
-        if description.kind in modes.CALLS:
-            self._start_call(work)
+        kind, raptor = description.kind, description.value("raptor_id")
+        if kind in modes.CALLS or (raptor and kind in modes.OF_RAPTOR):
+            self._start_call(work, raptor)
+        elif kind == modes.RAPTOR_MASTER:
+            self._signals[work.uid] = lambda _: self.stop_raptor(work.uid)
         elif command.is_mpi(description):
             self._start_step(work, description)
         else:
@@ -138,17 +141,29 @@ class Runners:
             if each is not None:
                 each.close()
 
-    def _start_call(self, work: Work) -> None:
+    def stop_raptor(self, uid: str) -> None:
+        """A raptor takes no more calls, and is done."""
+        if self._pool is not None:
+            self._pool.stop(uid)
+        self._place.ended(uid, Outcome())
+
+    def why(self, uid: str) -> str:
+        """Why a call stands still; empty: it does not."""
+        return "" if self._pool is None else self._pool.why(uid)
+
+    def _start_call(self, work: Work, raptor: str) -> None:
         try:
             pool = self._functions()
         except YodError as error:
             self._place.ended(work.uid, Outcome(exit_code=None, reason=str(error)))
             return
         self._signals[work.uid] = lambda signo: pool.signal(work.uid, signo)
-        pool.start(work)
+        pool.start(work, raptor)
 
     def _start_program(self, work: Work, description: TaskDescription) -> None:
         value, uid = description.value, work.uid
+        if description.kind == modes.RAPTOR_WORKER:
+            self._functions()  # where its ranks connect
 
         def report(told: Report) -> None:
             if told.kind is ReportKind.STARTED:

@@ -21,6 +21,7 @@ from yod.pilot.wire import messages as wire
 
 if TYPE_CHECKING:
     from yod.pilot.client.pmgr import PilotManager
+    from yod.pilot.client.raptor import Raptor
     from yod.pilot.client.tasking import Tasking
 
 _LOG_BYTES = 4096
@@ -135,6 +136,11 @@ class Pilot:
     def submit_tasks(self, descriptions: Any) -> Any:
         """Run tasks on this pilot and no other."""
         return self._pmgr.submit_tasks(self, descriptions)
+
+    def submit_raptors(self, descriptions: Any) -> list[Raptor]:
+        """Begin raptors on this pilot."""
+        raptors: list[Raptor] = self._pmgr.tmgr_of(self).submit_raptors(descriptions, self.uid)
+        return raptors
 
     def stage_in(self, directives: Any) -> None:
         """Bring files into the pilot's sandbox, and wait for them."""

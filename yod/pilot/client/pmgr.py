@@ -27,6 +27,7 @@ from yod.pilot.site.resources import resource_of
 
 if TYPE_CHECKING:
     from yod.pilot.client.session import Session
+    from yod.pilot.client.tmgr import TaskManager
 
 PILOT_STATE = "PILOT_STATE"
 
@@ -131,16 +132,25 @@ class PilotManager:
 
     def submit_tasks(self, pilot: Pilot, descriptions: Any) -> Any:
         """Run tasks on one pilot, by a task manager of the session."""
+        manager = self.tmgr_of(pilot)
+        asked = descriptions if isinstance(descriptions, list | tuple) else [descriptions]
+        for one in asked:
+            one["pilot"] = pilot.uid
+        return manager.submit_tasks(descriptions)
+
+    def tmgr_of(self, pilot: Pilot) -> TaskManager:
+        """A task manager that gives tasks to a pilot.
+
+        Raises:
+            YodError: there is none in the session.
+        """
         managers = [owner.tmgr for owner in pilot.owners] or self.session.get_task_managers()
         if not managers:
             raise YodError("there is no task manager in the session")
         manager = managers[0]
         if not pilot.owners:
             manager.add_pilots(pilot)
-        asked = descriptions if isinstance(descriptions, list | tuple) else [descriptions]
-        for one in asked:
-            one["pilot"] = pilot.uid
-        return manager.submit_tasks(descriptions)
+        return manager
 
     def stage(self, pilot: Pilot, directives: Any, *, is_input: bool) -> None:
         """Bring files into or out of a pilot's sandbox.

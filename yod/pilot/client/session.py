@@ -241,9 +241,10 @@ class Session:
     def _count_past(self, past: journal.Past) -> None:
         """New pilots and tasks get other names than those that were there."""
         for name in (*past.pilots, *past.orders):
-            kind, _, number = name.rpartition(".")
-            if kind in ("pilot", "task") and number.isdigit():
-                self._numbers[kind] = max(self._numbers.get(kind, 0), int(number) + 1)
+            while "." in name:  # a worker of executor.0000 is executor.0000.000001
+                name, _, number = name.rpartition(".")
+                if number.isdigit():
+                    self._numbers[name] = max(self._numbers.get(name, 0), int(number) + 1)
 
     def _demand_open(self) -> None:
         if self.is_closed:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from native.errors import UsageError
@@ -20,7 +20,7 @@ _AT_THE_CLIENT = ("function", "args", "kwargs", "metadata", "uid")  # keys that 
 
 
 def made(
-    manager: TaskManager, descriptions: Iterable[Any], there: Mapping[str, Task]
+    manager: TaskManager, descriptions: Iterable[Any], there: dict[str, Task]
 ) -> tuple[list[Task], list[Task]]:
     """The tasks of descriptions, and those of them that are new.
 
@@ -47,19 +47,33 @@ def made(
                 continue
         elif known is not None or uid in new:
             raise UsageError(f"{where}: there is one of this name")
-        if description.get("raptor_id") or description.kind in modes.RAPTOR:
-            raise UsageError(f"{where}: raptor is not there; submit calls by yod.pilot.Executor")
         if "input_staging" in description:
             directives_of(description["input_staging"], True, where)
         if "output_staging" in description:
             directives_of(description["output_staging"], False, where)
-        task = new[uid] = Task(manager, uid, description.copy())
-        if description.kind in modes.CALLS:
+        description = description.copy()
+        if "raptor_id" in description or description.kind in modes.NEED_RAPTOR:
+            from yod.pilot.client.raptor import prepare
+
+            prepare(description, where, there | new, manager.list_pilots())
+        task = new[uid] = task_of(manager, uid, description)
+        if description.kind in modes.CALLS or (
+            description.get("raptor_id") and description.kind in modes.OF_RAPTOR
+        ):
             from yod.pilot.function.codec import pack
 
             task.payload = pack(task.description, where, session.limits.call_bytes)
         found.append(task)
     return found, list(new.values())
+
+
+def task_of(manager: TaskManager, uid: str, description: TaskDescription) -> Task:
+    """A task, or a raptor."""
+    if description.kind == modes.RAPTOR_MASTER:
+        from yod.pilot.client.raptor import Raptor
+
+        return Raptor(manager, uid, description)
+    return Task(manager, uid, description)
 
 
 def wanted(task: Task) -> Wanted:

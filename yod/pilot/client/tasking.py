@@ -11,7 +11,7 @@ from yod.pilot.client.events import TaskEvents
 from yod.pilot.client.journal import Ended, Given, Past, Taken
 from yod.pilot.client.pilot import Pilot
 from yod.pilot.client.staging import TaskStaging
-from yod.pilot.client.submitting import order_of, wanted
+from yod.pilot.client.submitting import order_of, task_of, wanted
 from yod.pilot.client.task import Task
 from yod.pilot.model import states
 from yod.pilot.model.description import TaskDescription
@@ -139,7 +139,8 @@ class Tasking:
         for uid, order in past.orders.items():
             if past.managers[uid] != self.tmgr.uid:
                 continue
-            task = self.tasks[uid] = Task(self.tmgr, uid, TaskDescription(order.description))
+            description = TaskDescription(order.description)
+            task = self.tasks[uid] = task_of(self.tmgr, uid, description)
             task.payload = order.payload
             over, given = past.over.get(uid), past.given.get(uid, "")
             task.state = past.state_of(uid)
@@ -257,6 +258,12 @@ class Tasking:
             pilot = self.pilots.get(uid) or self.session.pilot(uid)
             if pilot is not None:
                 pilot.send(wire.Cancel(uids))
+
+    def stop(self, task: Task) -> None:
+        """A raptor is done when its agent has heard of it."""
+        pilot = self.pilots.get(task.pilot) or self.session.pilot(task.pilot)
+        if pilot is not None:
+            pilot.send(wire.Stop(task.uid))
 
     def _end(self, each: list[tuple[Task, wire.Over]]) -> None:
         """Tasks are over. It is written down before it is announced."""

@@ -16,11 +16,13 @@ from yod.pilot.client.task import Task
 from yod.pilot.client.tasking import Tasking
 from yod.pilot.client.waiting import states_of, wait
 from yod.pilot.model import states
-from yod.pilot.model.description import PilotDescription
+from yod.pilot.model.description import PilotDescription, TaskDescription
+from yod.pilot.model.modes import RAPTOR_MASTER
 from yod.pilot.scheduler.auto import Auto
 
 if TYPE_CHECKING:
     from yod.pilot.client.pmgr import PilotManager
+    from yod.pilot.client.raptor import Raptor
     from yod.pilot.client.session import Session
 
 TASK_STATE = "TASK_STATE"
@@ -92,6 +94,26 @@ class TaskManager:
             raise UsageError(f"most={most}, idle={idle}: at least 1, and 0 seconds")
         self._tasking.auto = AutoPilots(self._tasking, pmgr, one, Auto(most, idle))
         self._loop.post(self._tasking.auto.look)
+
+    def submit_raptors(self, descriptions: Any, pilot_id: str | None = None) -> list[Raptor]:
+        """Begin raptors: queues of calls, which need workers.
+
+        Args:
+            pilot_id: where; needed with several pilots.
+        """
+        each = list(descriptions) if isinstance(descriptions, list | tuple) else [descriptions]
+        own = [TaskDescription({**one, "mode": RAPTOR_MASTER}) for one in each]
+        for one in own:
+            one["uid"] = one.get("uid") or self.session.next_uid("raptor", 4)
+            if pilot_id:
+                one["pilot"] = pilot_id
+        raptors: list[Raptor] = self.submit_tasks(own)
+        return raptors
+
+    def stop_raptor(self, raptor: Task) -> None:
+        """Have a raptor take no more calls; it is DONE, and so are its workers."""
+        self.wait_tasks(raptor.uid, states.AGENT_EXECUTING)
+        self._loop.call(lambda: self._tasking.stop(raptor))
 
     def list_pilots(self) -> list[str]:
         """The uids of the pilots that may get tasks."""

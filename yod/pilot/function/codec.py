@@ -18,6 +18,7 @@ from msgspec import Struct, msgpack
 from native.errors import UsageError, YodError
 from native.text import shown
 from yod.pilot.model import modes
+from yod.pilot.model.description import TaskDescription
 
 _MARK = "yod-call:"  # in front of a call that is given as a text
 EXTRA = "pip install 'yod[pilot]'"
@@ -45,6 +46,17 @@ _decoder: msgpack.Decoder[_Packed] = msgpack.Decoder(_Packed)
 _added: list[str] = []  # to the path of modules, by the last call
 
 Whole = tuple[Callable[..., Any], Sequence[Any], Mapping[str, Any]]
+
+
+class Method:
+    """Stands for a method of the worker's object."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Only a worker of a raptor knows it."""
+        raise UsageError(f"this worker has no method {self.name!r}")
 
 
 class Paths:
@@ -187,11 +199,20 @@ def _payload(description: Mapping[str, Any], where: str) -> bytes:
         from yod.pilot.function.source import evaluate
 
         return pack_call(evaluate, (description["code"],), {})
+    if kind in (modes.TASK_PROC, modes.TASK_SHELL):
+        from yod.pilot.function.source import run
+        from yod.pilot.model.command import words_of
+
+        return pack_call(run, (words_of(TaskDescription(dict(description))),), {})
     if kind == modes.TASK_EXEC:
         from yod.pilot.function.source import execute
 
         return pack_call(execute, (description["code"],), {})
     function = description.get("function")
+    if kind == modes.TASK_METHOD:
+        function = Method(description.get("method") or str(function))
+    elif isinstance(function, str) and description.get("raptor_id") and _MARK not in function:
+        function = Method(function)
     if isinstance(function, str) and function.startswith(_MARK):
         return base64.b64decode(function.removeprefix(_MARK))
     if not callable(function):

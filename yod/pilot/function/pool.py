@@ -13,13 +13,14 @@ from functools import partial
 from native.errors import PeerProtocolError, YodError
 from native.waitstatus import how_it_ended
 from yod.pilot.function import workers as rules
+from yod.pilot.function.rank import SOCKET
+from yod.pilot.function.raptors import Raptors
 from yod.pilot.link.link import Link, Listener
 from yod.pilot.model.description import TaskDescription
 from yod.pilot.wire import calls as wire
 from yod.pilot.work.place import Outcome, Place, Work
 
-SOCKET = "calls.sock"  # in the pilot's sandbox
-DIRECTORY = "workers"  # there: what workers print
+DIRECTORY = "workers"  # in the pilot's sandbox: what workers print
 MODULE = "yod.pilot.function.worker"
 _TIMES = ("task_run_start", "exec_start", "rank_start")
 
@@ -37,6 +38,9 @@ class FunctionPool:
     def __init__(self, place: Place, host: str = "") -> None:
         self._place = place
         self._rules = rules.Workers()
+        self._raptors = Raptors()
+        self._ranks: dict[int, str] = {}  # worker of a raptor, below 0 -> its task
+        self._come = 0
         self._works: dict[str, tuple[Work, float]] = {}
         self._links: dict[int, Link] = {}
         self._processes: dict[int, int] = {}  # worker -> number of its process
@@ -50,17 +54,52 @@ class FunctionPool:
         if host:
             self._listener.reach(host)
 
-    def start(self, work: Work) -> None:
-        """Run a call."""
-        slot = work.slots[0]
+    def start(self, work: Work, raptor: str = "") -> None:
+        """Run a call, by a worker of a raptor where one is named."""
         self._works[work.uid] = (work, time.time())
+        if raptor:
+            try:
+                worker = self._raptors.want(work.uid, raptor)
+            except KeyError:
+                self._refuse(work.uid, f"its raptor {raptor} has ended")
+                return
+            if worker is not None:
+                self._give(worker, work.uid)
+            return
+        slot = work.slots[0]
         self._carry_out(self._rules.want(work.uid, rules.Key(slot.node, slot.gpus)))
 
     def signal(self, uid: str, signo: int) -> None:
-        """Send the process that has a call a signal."""
+        """Send the process that has a call a signal; the worker of a raptor begins anew."""
+        if uid not in self._works:
+            return
+        if not self._works[uid][0].slots:
+            worker = self._raptors.drop(uid)
+            if worker is None:
+                self._refuse(uid, "it was not wanted any more")
+            else:
+                self._links[worker].send_frame(wire.frame(wire.Drop(worker)))
+            return
         process = self._processes.get(self._rules.number_of(uid) or 0)
         if process is not None:
             self._place.kill_process(process, signo)
+
+    def stop(self, raptor: str) -> None:
+        """A raptor takes no more calls; its workers end."""
+        waiting, workers = self._raptors.end(raptor)
+        for uid in waiting:
+            self._refuse(uid, f"its raptor {raptor} has ended")
+        for worker in workers:
+            self._links[worker].close()
+            self._rank_gone(worker, "")
+
+    def why(self, uid: str) -> str:
+        """Why a call stands still; empty: it does not."""
+        return self._raptors.why(uid)
+
+    def _refuse(self, uid: str, reason: str) -> None:
+        del self._works[uid]
+        self._place.ended(uid, Outcome(exit_code=None, reason=reason))
 
     def close(self) -> None:
         """End all."""
@@ -139,6 +178,9 @@ class FunctionPool:
     def _let_in(self, end: _socket.socket) -> None:
         def hello(body: bytes) -> None:
             told = wire.decode_answer(body)
+            if isinstance(told, wire.Here) and told.raptor:
+                self._rank_came(told, link)
+                return
             if not isinstance(told, wire.Here) or told.number not in self._processes:
                 link.close()
                 return
@@ -148,6 +190,28 @@ class FunctionPool:
             self._carry_out(self._rules.came(number))
 
         link = Link(end, self._place.reactor, hello, lambda _: None)
+
+    def _rank_came(self, told: wire.Here, link: Link) -> None:
+        """A worker of a raptor."""
+        self._come -= 1
+        number = self._come
+        link.redirect(partial(self._take, number), partial(self._rank_gone, number))
+        self._links[number] = link
+        self._ranks[number] = told.task
+        first = self._raptors.came(number, told.raptor)
+        if first:
+            self._give(number, first)
+
+    def _rank_gone(self, number: int, _reason: str) -> None:
+        del self._links[number]
+        task = self._ranks.pop(number)
+        uid = self._raptors.gone(number)
+        if uid:
+            _, came = self._works.pop(uid)
+            reason = f"the worker {task} ended in the call"
+            outcome = Outcome(exit_code=None, reason=reason, is_lost=True)
+            outcome.times = [("task_start", came)]
+            self._place.ended(uid, outcome)
 
     def _give(self, number: int, uid: str) -> None:
         work, _ = self._works[uid]
@@ -160,7 +224,11 @@ class FunctionPool:
         answer = wire.decode_answer(body)
         if not isinstance(answer, wire.Answer):
             raise PeerProtocolError("a worker has come twice")
-        uid = self._rules.answered(number)
+        uid, following = self._rules.answered(number), ""
+        if number in self._ranks:
+            uid, following = self._raptors.answered(number)
+        if following:
+            self._give(number, following)
         if not uid:
             raise PeerProtocolError("a worker has answered what it was not asked")
         _, came = self._works.pop(uid)
@@ -168,7 +236,7 @@ class FunctionPool:
         self._place.ended(
             uid,
             Outcome(
-                exit_code=1 if answer.exception else 0,
+                exit_code=answer.exit_code,
                 value=b"" if answer.exception else answer.value,
                 exception=answer.exception,
                 exception_detail=answer.detail,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import Any
 
@@ -21,9 +21,14 @@ def pythontask(function: Callable[..., Any]) -> Callable[..., str]:
 
 
 class PythonTask:
-    """``PythonTask(function, ...)`` is a call for a description, as a text."""
+    """``PythonTask(function, args, kwargs)`` is a call for a description, as a text."""
 
-    def __new__(cls, function: Callable[..., Any], *args: Any, **kwargs: Any) -> str:  # type: ignore[misc]
+    def __new__(  # type: ignore[misc]
+        cls,
+        function: Callable[..., Any],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> str:
         """The call.
 
         Raises:
@@ -31,6 +36,6 @@ class PythonTask:
         """
         if not callable(function):
             raise UsageError(f"PythonTask: {function!r} is no function")
-        return as_text(function, args, kwargs)
+        return as_text(function, args, kwargs or {})
 
     pythontask = staticmethod(pythontask)

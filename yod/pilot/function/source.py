@@ -12,6 +12,17 @@ def evaluate(code: str) -> Any:
     return eval(compile(code, _NAME, "eval"), {"__name__": "__main__"})
 
 
+def run(words: list[str]) -> None:
+    """Run a program, whose output is that of the call.
+
+    Raises:
+        CalledProcessError: its exit code is not 0.
+    """
+    import subprocess
+
+    subprocess.run(words, check=True)
+
+
 def execute(code: str) -> Any:
     """Run statements; what they leave in ``result`` is returned."""
     names: dict[str, Any] = {"__name__": "__main__"}

@@ -38,7 +38,9 @@ class Worker:
     """
 
     def __init__(self, end: _socket.socket, bytes_max: int) -> None:
+        self.target: object = None  # whose methods are called by their names
         self._end = end
+        self._code = 0  # that the present call has told
         self._bytes_max = bytes_max
         self._home = os.getcwd()
         self._is_own = tuple(stat.S_ISREG(os.fstat(stream).st_mode) for stream in (_OUTPUT, _ERROR))
@@ -49,7 +51,9 @@ class Worker:
         frames = Frames()
         while data := self._receive():
             for body in frames.feed(data):
-                self._send(self._do(decode_call(body)))
+                call = decode_call(body)
+                if isinstance(call, Call):
+                    self._send(self._do(call))
 
     def _receive(self) -> bytes:
         try:
@@ -63,6 +67,7 @@ class Worker:
             self._end.sendall(frame(message))
 
     def _do(self, call: Call) -> Answer:
+        self._code = 0
         before = {name: os.environ.get(name) for name in call.variables}
         began = time.time()
         try:
@@ -84,12 +89,15 @@ class Worker:
             os.chdir(self._home)
         if failure and not exception:
             value, exception = b"", failure
-        return Answer(call.number, value, exception, detail, *tails, began, ended)
+        code = 0 if not exception else self._code or 1
+        return Answer(call.number, value, exception, detail, *tails, began, ended, code)
 
     def _call(self, call: Call) -> tuple[bytes, str, str]:
         """The packed result, or what has been raised, packed and as texts."""
         try:
             function, args, kwargs = codec.unpack_call(call.payload)
+            if isinstance(function, codec.Method) and self.target is not None:
+                function = getattr(self.target, function.name)
             result = function(*args, **kwargs)
             if hasattr(result, "__await__"):
                 import asyncio
@@ -114,6 +122,8 @@ class Worker:
     def _raised(self, error: BaseException) -> tuple[bytes, str, str]:
         import traceback
 
+        code = getattr(error, "returncode", getattr(error, "code", 0))  # of a program; sys.exit
+        self._code = code & 0xFF if isinstance(code, int) else 0
         own = error.__traceback__
         while own is not None and own.tb_frame.f_code.co_filename == __file__:
             own = own.tb_next  # the worker's own frames tell nothing

@@ -67,8 +67,9 @@ def step_words_of(description: TaskDescription) -> list[str]:
 def need_of(description: TaskDescription) -> Need:
     """What it needs of a pilot's nodes."""
     value = description.value
-    if value("raptor_id"):
-        return Need(ranks=0)
+    kind = description.kind
+    if kind == modes.RAPTOR_MASTER or (value("raptor_id") and kind in modes.OF_RAPTOR):
+        return Need(ranks=0)  # the workers of the raptor have slots
     tags: Mapping[str, Any] = value("tags")
     gpus = float(value("gpus_per_rank"))
     parts = round(gpus * GPU_PARTS)

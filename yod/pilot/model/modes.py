@@ -10,6 +10,7 @@ TASK_EVAL = "task.eval"
 TASK_EXEC = "task.exec"
 TASK_PROC = "task.proc"
 TASK_SHELL = "task.shell"
+TASK_FUNC, TASK_METH = TASK_FUNCTION, TASK_METHOD
 RAPTOR_MASTER = "raptor.master"
 RAPTOR_WORKER = "raptor.worker"
 
@@ -23,7 +24,8 @@ MODES = {**dict.fromkeys(_LONG), **dict.fromkeys(SHORT)}
 
 # Run by workers that are there already, and not as a program of their own.
 CALLS = frozenset((TASK_FUNCTION, TASK_EVAL, TASK_EXEC))
-# Of masters and workers that an application writes itself.
-RAPTOR = frozenset((TASK_METHOD, RAPTOR_MASTER, RAPTOR_WORKER))
+# Run by the workers of a raptor, where one is named.
+OF_RAPTOR = CALLS | {TASK_METHOD, TASK_PROC, TASK_SHELL}
+NEED_RAPTOR = frozenset((TASK_METHOD, RAPTOR_MASTER, RAPTOR_WORKER))
 # A service of the same kind as a task, but that others may wait for.
 PROGRAMS = frozenset((TASK_EXECUTABLE, TASK_SERVICE, TASK_PROC, RAPTOR_MASTER, RAPTOR_WORKER))

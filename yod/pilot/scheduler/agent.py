@@ -184,6 +184,7 @@ class AgentMachine:
         self._deadlines: Deadlines[str] = Deadlines()
         self._held: dict[str, list[str]] = {}  # service -> tasks that wait for it
         self._ready: set[str] = set()
+        self._slotless: dict[str, None] = {}  # they wait for the next start alone
 
     def __len__(self) -> int:
         return len(self._tasks)
@@ -216,7 +217,7 @@ class AgentMachine:
             case Stage.STAGING:
                 return "its input is being brought"
             case Stage.WAITING:
-                return self.waiting.why(uid)
+                return "it begins" if uid in self._slotless else self.waiting.why(uid)
             case Stage.RUNNING:
                 return "it runs"
         return "its output is being brought"
@@ -248,16 +249,19 @@ class AgentMachine:
     def start(self, now: float, most: int = 1 << 30) -> list[Action]:
         """Let tasks begin for which there are slots; call it after events, once for many."""
         actions: list[Action] = []
-        for started in self.waiting.start(most):
-            task = self._tasks[started.uid]
+        slotless, self._slotless = self._slotless, {}
+        begun = [(uid, list[RankSlot]()) for uid in slotless]
+        begun += [(started.uid, started.slots) for started in self.waiting.start(most)]
+        for uid, slots in begun:
+            task = self._tasks[uid]
             task.stage = Stage.RUNNING
-            task.slots = started.slots
+            task.slots = slots
             came = task.came
             if came.startup_s:
                 self._until(task, now + came.startup_s, "start")
             elif came.timeout_s:
                 self._until(task, now + came.timeout_s, "end")
-            actions.append(Begin(started.uid, started.slots))
+            actions.append(Begin(uid, slots))
         return actions
 
     def check(self) -> None:
@@ -272,7 +276,8 @@ class AgentMachine:
         )
         assert self.slots.free_cores + held == self.slots.cores
         for uid, task in self._tasks.items():
-            assert (uid in self.waiting) == (task.stage is Stage.WAITING)
+            is_waiting = uid in self.waiting or uid in self._slotless
+            assert is_waiting == (task.stage is Stage.WAITING)
             assert bool(task.slots) == (task.stage is Stage.RUNNING and task.came.need.ranks > 0)
 
     # -- events ---------------------------------------------------------------
@@ -297,10 +302,10 @@ class AgentMachine:
 
     def _wait(self, task: _Task) -> list[Action]:
         came = task.came
-        if not came.need.ranks:
-            task.stage = Stage.RUNNING
-            return [Begin(came.uid, [])]
         task.stage = Stage.WAITING
+        if not came.need.ranks:
+            self._slotless[came.uid] = None
+            return []
         self.waiting.add(came.uid, came.need, came.priority)
         return []
 
@@ -366,6 +371,7 @@ class AgentMachine:
                 self._until(task, now + self._kill_delay_s, "kill")
             elif task.stage in (Stage.HELD, Stage.WAITING):
                 self.waiting.remove(uid)
+                self._slotless.pop(uid, None)
                 actions += self._finish(task)
         return actions
 
@@ -379,6 +385,7 @@ class AgentMachine:
         ]
         for uid in back:
             self.waiting.remove(uid)
+            self._slotless.pop(uid, None)
             del self._tasks[uid]
         return [Returned(back)] if back else []
 

@@ -30,16 +30,25 @@ class Call(Struct, tag="call", array_like=True, frozen=True):
     error: str = ""
 
 
+class Drop(Struct, tag="drop", array_like=True, frozen=True):
+    """To a worker of a raptor: this call is not wanted any more; begin anew."""
+
+    number: int
+
+
 class Here(Struct, tag="here", array_like=True, frozen=True):
     """From a worker: its first word.
 
     Attributes:
         number: as its words have it; rank: of several that make one worker.
+        raptor: whose calls it takes; empty: none's. task: that it is a rank of.
     """
 
     number: int
     rank: int
     unix_pid: int
+    raptor: str = ""
+    task: str = ""
 
 
 class Answer(Struct, tag="answer", array_like=True, frozen=True):
@@ -50,6 +59,7 @@ class Answer(Struct, tag="answer", array_like=True, frozen=True):
         exception, detail: what it has raised, and the traceback.
         stdout, stderr: the ends of what it has printed.
         began, ended: seconds of day.
+        exit_code: of a program that it was; 1 for what else it has raised.
     """
 
     number: int
@@ -60,22 +70,24 @@ class Answer(Struct, tag="answer", array_like=True, frozen=True):
     stderr: str = ""
     began: float = 0.0
     ended: float = 0.0
+    exit_code: int = 0
 
 
+ToWorker = Call | Drop
 FromWorker = Here | Answer
 
 _encoder = msgpack.Encoder()
-_calls: msgpack.Decoder[Call] = msgpack.Decoder(Call)
+_calls: msgpack.Decoder[ToWorker] = msgpack.Decoder(ToWorker)
 _answers: msgpack.Decoder[FromWorker] = msgpack.Decoder(FromWorker)
 
 
-def frame(message: Call | FromWorker) -> bytes:
+def frame(message: ToWorker | FromWorker) -> bytes:
     """A message behind its length."""
     body = _encoder.encode(message)
     return LENGTH.pack(len(body)) + body
 
 
-def decode_call(body: bytes) -> Call:
+def decode_call(body: bytes) -> ToWorker:
     """What a worker is to do.
 
     Raises:

@@ -75,7 +75,13 @@ class Hello(Struct, tag="hello", array_like=True, frozen=True):
     session_uid: str
 
 
-FromClient = Tasks | Cancel | GiveBack | AskWhy | End | Hello
+class Stop(Struct, tag="stop", array_like=True, frozen=True):
+    """Client: a raptor takes no more calls, and is done."""
+
+    uid: str
+
+
+FromClient = Tasks | Cancel | GiveBack | AskWhy | End | Hello | Stop
 
 
 class Up(Struct, tag="up", array_like=True, frozen=True):

@@ -1,0 +1,151 @@
+"""Raptors: queues of calls, and workers that keep state, with real agents and workers."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+import yod.pilot as rp
+from native.errors import UsageError
+from tests.support.wait import wait_until
+
+LIMIT_S = 60.0
+
+
+@pytest.fixture
+def tmgr(place, tmp_path, monkeypatch):
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+    with rp.Session() as session:
+        tmgr = rp.TaskManager(session)
+        tmgr.add_pilots(rp.PilotManager(session).submit_pilots({"cores": 2, "runtime": 5}))
+        yield tmgr
+    assert not threading.enumerate()[1:]
+
+
+class Counter(rp.raptor.DefaultWorker):
+    """Counts its calls."""
+
+    def __init__(self, raptor_id):
+        super().__init__(raptor_id)
+        self.count = 0
+
+    def add(self, n):
+        self.count += n
+        return os.getpid(), self.count
+
+
+def stays(path):
+    Path(path).touch()
+    while True:
+        time.sleep(1)
+
+
+def killed():
+    print("so far", flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def function(called, *args, **entries):
+    entries = {"mode": rp.TASK_FUNCTION, "function": called, "args": args, **entries}
+    return rp.TaskDescription(entries)
+
+
+@pytest.fixture
+def raptor(tmgr):
+    (raptor,) = tmgr.submit_raptors({"mode": rp.RAPTOR_MASTER})
+    return raptor
+
+
+def test_workers_are_made_once_in_each_rank_and_keep_what_they_have(tmgr, raptor):
+    entries = {"ranks": 2, "raptor_file": __file__, "raptor_class": "Counter"}
+    (worker,) = raptor.submit_workers(entries)
+    method = {"mode": rp.TASK_METHOD, "method": "add", "args": [1]}
+    tasks = raptor.submit_tasks([rp.TaskDescription(method) for _ in range(40)])
+    uids = [task.uid for task in tasks]
+    assert tmgr.wait_tasks(uids, timeout=LIMIT_S) == [rp.DONE] * 40
+    counts: dict[int, int] = {}
+    for pid, count in (task.return_value for task in tasks):
+        counts[pid] = max(counts.get(pid, 0), count)
+    assert len(counts) <= 2
+    assert sum(counts.values()) == 40
+    assert worker.state == rp.AGENT_EXECUTING
+    raptor.rpc("stop")
+    assert (raptor.wait(timeout=LIMIT_S), worker.wait(timeout=LIMIT_S)) == (rp.DONE, rp.DONE)
+    late = raptor.submit_tasks(rp.TaskDescription(method))[0]
+    assert late.wait(timeout=LIMIT_S) == rp.FAILED
+    assert late.reason == f"its raptor {raptor.uid} has ended"
+
+
+def test_each_mode_of_a_call_is_run_by_the_workers(tmgr, raptor):
+    raptor.submit_workers({"ranks": 1})
+    tasks = raptor.submit_tasks(
+        [
+            function("hello", "you"),
+            function(rp.PythonTask(max, (1, 2))),
+            rp.TaskDescription({"mode": "eval", "code": "6 * 7"}),
+            rp.TaskDescription({"mode": "proc", "executable": "echo", "arguments": ["proc"]}),
+            rp.TaskDescription({"mode": "shell", "command": "echo shell; exit 3"}),
+            function("nothing"),
+        ]
+    )
+    found = tmgr.wait_tasks([task.uid for task in tasks], timeout=LIMIT_S)
+    assert found == [rp.DONE] * 4 + [rp.FAILED] * 2
+    assert [task.return_value for task in tasks[:3]] == ["hello you", 2, 42]
+    assert tasks[0].stdout.startswith("hello you: ")
+    assert [task.stdout for task in tasks[3:5]] == ["proc\n", "shell\n"]
+    assert (tasks[4].exit_code, tasks[5].exit_code) == (3, 1)
+    assert "no attribute 'nothing'" in tasks[5].exception
+
+
+def test_a_call_that_is_canceled_or_kills_its_rank_harms_no_other(tmgr, raptor, tmp_path):
+    stuck, waiting = raptor.submit_tasks(
+        [function(stays, str(tmp_path / "stays")), function(len, "abc")]
+    )
+    wait_until(lambda: "has no worker" in waiting.why, what="the calls wait")
+    raptor.submit_workers({"ranks": 1})
+    wait_until((tmp_path / "stays").exists, what="the call runs")
+    assert waiting.why == f"it waits for one of 1 workers of the raptor {raptor.uid}"
+    unwanted = raptor.submit_tasks(function(len, "abc"))[0]
+    unwanted.cancel()
+    assert unwanted.wait(timeout=LIMIT_S) == rp.CANCELED
+    stuck.cancel()
+    assert stuck.wait(timeout=LIMIT_S) == rp.CANCELED
+    assert waiting.wait(timeout=LIMIT_S) == rp.DONE
+    dies = raptor.submit_tasks(function(killed))[0]
+    assert dies.wait(timeout=LIMIT_S) == rp.FAILED
+    assert dies.reason == f"the worker {raptor.uid}.0000 ended in the call"
+    raptor.submit_workers({"ranks": 1})
+    assert raptor.submit_tasks(function(len, ""))[0].wait(timeout=LIMIT_S) == rp.DONE
+    left = raptor.submit_tasks(function(stays, str(tmp_path / "again")))[0]
+    wait_until((tmp_path / "again").exists, what="the call runs")
+    raptor.cancel()
+    assert raptor.wait(timeout=LIMIT_S) == rp.CANCELED
+    assert left.wait(timeout=LIMIT_S) == rp.FAILED
+
+
+@pytest.mark.parametrize(
+    ("entries", "told"),
+    [
+        ({"mode": rp.TASK_METHOD, "method": "add"}, "'raptor_id' is missing"),
+        ({"mode": rp.RAPTOR_WORKER}, "'raptor_id' is missing"),
+        ({"mode": rp.RAPTOR_MASTER, "executable": "./own.py"}, "'./own.py' is refused"),
+        ({"mode": "eval", "code": "1", "raptor_id": "no"}, "its manager has no such raptor"),
+        ({"mode": "eval", "code": "1", "raptor_id": "raptor.0000", "ranks": 2}, "'ranks' is 2"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_the_key(tmgr, raptor, entries, told):
+    with pytest.raises(UsageError, match=told):
+        tmgr.submit_tasks(rp.TaskDescription(entries))
+
+
+def test_a_worker_whose_class_is_not_there_says_so(tmgr, raptor):
+    (worker,) = raptor.submit_workers({"raptor_class": "Absent"})
+    assert worker.wait(timeout=LIMIT_S) == rp.FAILED
+    assert "raptor_class Absent: yod.pilot.raptor has no such class" in worker.stderr

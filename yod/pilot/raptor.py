@@ -1,0 +1,44 @@
+"""What workers of raptors are made of: ``class MyWorker(rp.raptor.DefaultWorker)``.
+
+A worker is made once in each of its processes, and its methods are called there: what it keeps in
+``self`` is there for later calls.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Any
+
+
+class _Profile:
+    """Notes events of the application in the profile of the task."""
+
+    def prof(self, event: str, uid: str = "", msg: str = "", **_older: object) -> None:
+        """Note an event."""
+        from yod.pilot.profile.own import prof
+
+        prof(event, msg)
+
+    def flush(self) -> None:
+        """Nothing is kept."""
+
+
+class Worker:
+    """The worker of a raptor that has no class of its own."""
+
+    def __init__(self, raptor_id: Any = None, *_older: object, **_more: object) -> None:
+        self._raptor_id = raptor_id
+        self._log = logging.getLogger("yod.pilot.raptor")
+        self._prof = _Profile()
+
+    def hello(self, msg: str, sleep: float = 0) -> str:
+        """Greet, as the reference's worker does."""
+        print(f"hello {msg}: {time.time():.3f}")
+        time.sleep(sleep)
+        print(f"hello {msg}: {time.time():.3f}")
+        return f"hello {msg}"
+
+
+DefaultWorker = Worker
+MPIWorker = Worker
