@@ -32,6 +32,16 @@ with rp.Session() as session:
     print(mpi.wait(timeout=60), mpi.reason)
     told = {int(line.split()[0]): line.split()[1] for line in mpi.stdout.splitlines()}
     print("as placed", [told[n] for n in range(4)] == [slot["node"] for slot in mpi.slots])
+    spread = {"arguments": ["-c", "echo $RP_RANK $YOD_NODE_NAME"], "executable": "sh"}
+    one = tmgr.submit_tasks(shell("echo; while [ ! -e ../stop ]; do sleep 0.01; done"))
+    one.wait(rp.AGENT_EXECUTING, timeout=60)
+    for entries in ({"ranks": 2, "ranks_per_node": 1}, {"ranks": 3}):
+        task = tmgr.submit_tasks(rp.TaskDescription(spread | entries))
+        task.wait(timeout=60)
+        told = dict(line.split() for line in task.stdout.splitlines())
+        nodes = [told.get(str(n)) for n in range(task.ranks)]
+        print(nodes == [slot["node"] for slot in task.slots])
+    Path(pilot.pilot_sandbox, "stop").touch()
     go.unlink()
     same = {"colocate": "a"}
     lost = tmgr.submit_tasks(shell("echo $YOD_NODE_NAME; sleep 60", tags=same))
@@ -71,5 +81,6 @@ def test_tasks_run_on_every_node_and_ranks_where_they_were_placed(start_local, t
     nodes = ["node0", "node0", "node1", "node1", "node2", "node2"]
     assert lines[0] == f"singles {nodes}"
     assert lines[1:3] == ["DONE ", "as placed True"]
-    assert lines[3] == "FAILED its keeper is lost: the starter has ended"
-    assert lines[4:] == ["DONE True", "PMGR_ACTIVE DONE"]
+    assert lines[3:5] == ["True", "True"]  # one rank on each node; partly filled ones
+    assert lines[5] == "FAILED its keeper is lost: the starter has ended"
+    assert lines[6:] == ["DONE True", "PMGR_ACTIVE DONE"]

@@ -198,6 +198,16 @@ with rp.Session() as session:
     )
     print(tmgr.wait_tasks(timeout=60))
     print(sorted(task.return_value for task in tasks))
+    with rp.Executor(pilot=session.get_pilot_managers()[0].get_pilots()) as executor:
+        names = lambda: (int(os.environ["RP_RANK"]), os.environ["YOD_NODE_NAME"])
+        print(executor.submit(names, resource_dict={"cores": 2, "num_nodes": 2}).result(60))
+    (raptor,) = tmgr.submit_raptors({"mode": rp.RAPTOR_MASTER})
+    raptor.submit_workers([{"ranks": 2}] * 2)
+    tasks = raptor.submit_tasks(
+        [rp.TaskDescription({"mode": "function", "function": node, "args": [n]}) for n in range(4)]
+    )
+    tmgr.wait_tasks([task.uid for task in tasks], timeout=60)
+    print(sorted(task.return_value for task in tasks))
 """
 
 
@@ -206,7 +216,8 @@ def test_calls_run_on_every_node_of_an_allocation(start_local, tmp_path):
     done = finish(partition.start_command(sys.executable, "-c", SCRIPT, cwd=tmp_path))
     assert (done.status, done.err) == (0, "")
     nodes = ["node0", "node0", "node1", "node1"]
-    assert done.out.splitlines() == [str(["DONE"] * 4), str(nodes)]
+    ranks = [(0, "node0"), (1, "node1")]
+    assert done.out.splitlines() == [str(["DONE"] * 4), str(nodes), str(ranks), str(nodes)]
 
 
 # -- executors -------------------------------------------------------------

@@ -18,7 +18,6 @@ from yod.pilot.wire.starter import Report, ReportKind
 from yod.pilot.work.place import Outcome, Place, Work
 
 if TYPE_CHECKING:
-    from yod.guest.request import Choices
     from yod.pilot.agent.remote import Arrivals
     from yod.pilot.agent.steps import Steps
     from yod.pilot.function.pool import FunctionPool
@@ -230,7 +229,7 @@ class Runners:
                 error,
                 lambda at: self._place.started(uid, at),
                 launched,
-                more=self._nodes_of(work),
+                nodes=self._nodes_of(work),
             )
 
         def launched(outcome: Outcome) -> None:
@@ -271,11 +270,11 @@ class Runners:
         self._signals[work.uid] = lambda signo: self.kill_process(number, signo)
         return True
 
-    def _nodes_of(self, work: Work) -> Choices:
+    def _nodes_of(self, work: Work) -> list[int]:
         """The node of each rank, where the partition has several."""
         if not self._in_allocation:
-            return {}
-        return {"nodes": [self._numbers[slot.node] for slot in work.slots]}
+            return []
+        return [self._numbers[slot.node] for slot in work.slots]
 
     def _mpi(self) -> Steps:
         if self._steps is None:

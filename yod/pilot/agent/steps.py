@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from native.errors import YodError
@@ -20,7 +21,7 @@ from native.port.port import Opened
 from yod.guest.driver import GuestLaunch
 from yod.guest.feed import Feed, Output, Started
 from yod.guest.front import Given
-from yod.guest.request import Choices, request
+from yod.guest.request import Choices, Command, Member, request
 from yod.guest.results import Result
 from yod.launch.events import SignalToPass
 from yod.launch.phases import Phase
@@ -63,20 +64,22 @@ class Steps:
         on_started: Callable[[float], None],
         on_end: OnEnd,
         *,
+        nodes: Sequence[int] = (),
         more: Choices | None = None,
     ) -> None:
         """Launch a task; its outcome goes to ``on_end``, mostly later.
 
         Args:
-            more: where its ranks lie, and the like.
+            nodes: that of each rank; empty: anywhere.
         """
         began = time.time()
         try:
             os.makedirs(directory, exist_ok=True)
             # Standard error last: where both are one file it is the same one.
             paths = [os.path.join(directory, name) for name in (output, error)]
+            command, placed = _placed(words, ranks, nodes)
             choices: Choices = {
-                "size": ranks,
+                **placed,
                 "cwd": directory,
                 "env": {**os.environ, **variables},
                 "raw": True,
@@ -87,7 +90,7 @@ class Steps:
             else:
                 choices["partition"] = "embedded"
             choices |= more or {}
-            asked = request(words, has_input=False, **choices)
+            asked = request(command, has_input=False, **choices)
             prepared = asked.prepare()
             files = _Files(paths[0], paths[1])
         except (YodError, OSError) as failure:
@@ -126,6 +129,18 @@ class Steps:
 
             self._guest = GuestPartition(self.reactor, prepared.limits)
         return self._guest.open(lambda: step.unix_pids)
+
+
+def _placed(words: list[str], ranks: int, nodes: Sequence[int]) -> tuple[Command, Choices]:
+    """A command, and choices by which each rank is on its node."""
+    runs = [(node, len(list(group))) for node, group in groupby(nodes)]
+    if not runs:
+        return words, {"size": ranks}
+    each = [node for node, _ in runs]
+    count = runs[0][1]
+    if len(set(each)) == len(each) and all(other == count for _, other in runs):
+        return words, {"size": ranks, "nodes": each, "ranks_per_node": count}
+    return [Member(words, count, [node], ranks_per_node=count) for node, count in runs], {}
 
 
 class _Files:

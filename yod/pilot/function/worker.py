@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import _socket
 
 TAIL_BYTES = 1024
-_READ_BYTES = 1 << 18
+_READ_BYTES = 1 << 16  # more would be a mapping of its own each time
 _OUTPUT, _ERROR = 1, 2
 
 

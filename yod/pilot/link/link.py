@@ -15,7 +15,7 @@ from native.loop.reactor import Reactor, Watch
 from yod.pilot.link.greeting import SUFFIX, Door, call
 from yod.pilot.wire.messages import Frames, FromAgent, FromClient, frame
 
-_READ_BYTES = 1 << 18
+_READ_BYTES = 1 << 16  # more would be a mapping of its own each time
 _BACKLOG = 16
 _LAST_S = 5.0  # for what is said last
 _PATH_BYTES_MAX = 107  # sun_path
