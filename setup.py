@@ -256,6 +256,7 @@ setup(
     ],
     extras_require={
         "mpi": ["mpi4py>=4", "mpich>=4.2"],
+        "parsl": ["cloudpickle>=3", "parsl>=2025"],
         "pilot": ["cloudpickle>=3"],
         "plot": ["matplotlib>=3.8"],
         "stack": ["py-spy>=0.4"],
@@ -266,6 +267,7 @@ setup(
             "matplotlib>=3.8",
             "mypy",
             "myst-docutils>=3",
+            "parsl>=2025",
             "prometheus-client",
             "py-spy>=0.4",
             "pytest>=8",

@@ -85,6 +85,7 @@ BOUND = {
     "numpy": {"allocator.nodes", "allocator.queue", "ensemble.library"},
     "h11": {"partition.web"},
     "matplotlib": {"yod.pilot.plot"},
+    "parsl": {"yod.pilot.parsl"},
     "rich": COMMANDS | {"partition.status.screen", "yod.host"},
     "sqlite3": {"allocator.host"},
 }
