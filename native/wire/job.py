@@ -10,12 +10,25 @@ from typing import Annotated, TypeVar, Union
 from msgspec import DecodeError, Meta, Struct, json
 
 from native.errors import PeerProtocolError
-from native.wire.base import Count, Name, Seconds, SignalNumber, State, Text, Uid, clipped
+from native.wire.base import (
+    U63,
+    Count,
+    Name,
+    Rank,
+    Seconds,
+    SignalNumber,
+    State,
+    Text,
+    Uid,
+    clipped,
+)
 from native.wire.group import STACKS_MAX_BYTES
 
 VERSION = 1
 REQUEST_MAX_BYTES = 1024
 REPLY_MAX_BYTES = 80 * 1024  # three texts of TEXT_MAX, of six bytes for a character that is escaped
+OUTPUT_MAX_BYTES = 32 * 1024  # of ranks, in one packet; in JSON they are base64
+RANGES_MAX = 32  # of ranks that one command follows: they fit a request
 
 UnixPid = Annotated[int, Meta(ge=0, lt=1 << 31)]
 
@@ -103,6 +116,20 @@ class Stacks(Reply, frozen=True, tag="stacks"):
     left: Count
 
 
+class Output(Reply, frozen=True, tag="output"):
+    """Answers :class:`Follow`, for each piece of output, until the launch is over.
+
+    Attributes:
+        dropped_bytes: of the ranks that are followed, since the last packet: the command has
+            not read them.
+    """
+
+    rank: Rank
+    stream: Annotated[int, Meta(ge=1, le=2)]
+    data: Annotated[bytes, Meta(max_length=OUTPUT_MAX_BYTES)]
+    dropped_bytes: U63 = 0
+
+
 # -- from the command -------------------------------------------------------
 
 
@@ -154,15 +181,25 @@ class Look(Request, frozen=True, tag="look"):
     """Say where the ranks are: their stacks, merged on each node."""
 
 
+class Follow(Request, frozen=True, tag="follow"):
+    """Show what ranks write from now on.
+
+    Attributes:
+        ranks: first and last of each range.
+    """
+
+    ranks: Annotated[tuple[tuple[Rank, Rank], ...], Meta(min_length=1, max_length=RANGES_MAX)]
+
+
 class Wait(Request, frozen=True, tag="wait"):
     """Answer when the job has ended."""
 
 
 ANY_REPLY = Union[  # noqa: UP007
-    Hello, Shown, Accepted, Refused, Ended, Checkpointed, Stacks
+    Hello, Shown, Accepted, Refused, Ended, Checkpointed, Stacks, Output
 ]
 ANY_REQUEST = Union[  # noqa: UP007
-    Show, Signal, Cancel, Suspend, Resume, LimitTime, Wait, Checkpoint, Look
+    Show, Signal, Cancel, Suspend, Resume, LimitTime, Wait, Checkpoint, Look, Follow
 ]
 
 _replies = json.Decoder(ANY_REPLY)

@@ -35,15 +35,24 @@ _user_name = cache(userdirs.user_name)
 
 
 @click.command()
+@click.option("--ranks", help="Only these, of any job whose yod is here: 3, or 0,4..7.")
+@click.option("--follow", "follows", is_flag=True, help="Show what ranks write from now on.")
 @PARTITION
 @click.argument("job_id", metavar="ID")
-def attach(job_id: str, partition: str) -> None:
+def attach(job_id: str, partition: str, ranks: str | None, follows: bool) -> None:
     """Show the output of a detached job from its beginning, and follow it.
 
     The first that attaches has the job's input. Ctrl-C interrupts the job as it does yod,
     a line ~d or Ctrl-\\ leaves, and the job goes on. Exit status: the job's; 1 it cannot be
     attached to.
+
+    With --follow or --ranks: show what the ranks of a job write from now on, be it detached or
+    at its terminal. The job has its input as before, and Ctrl-C ends this command only.
     """
+    if ranks is not None or follows:
+        from partition.commands.following import follow
+
+        sys.exit(follow(job_id, ranks))
     (job_id,) = numbered([job_id], partition, limits.load(os.environ))
     status = attach_to(job_id, Asked([job_id], partition, limits.load(os.environ)), os.environ)
     sys.exit(status)

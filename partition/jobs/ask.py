@@ -6,7 +6,7 @@ import _socket  # as the launches do
 import os
 import select
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from enum import Enum
 
@@ -63,10 +63,16 @@ def open_directory() -> jobsockets.Directory | None:
         return None
 
 
-def ask(job_ids: Iterable[str], request: job.Request, wait_s: float | None) -> list[Answer]:
+def ask(
+    job_ids: Iterable[str],
+    request: job.Request,
+    wait_s: float | None,
+    on_output: Callable[[job.Reply], None] | None = None,
+) -> list[Answer]:
     """Ask jobs, all at the same time; the answers in their order.
 
     Args:
+        on_output: takes what comes of ranks that are followed.
         wait_s: for how long; None: until each has answered or is gone.
 
     Raises:
@@ -78,7 +84,7 @@ def ask(job_ids: Iterable[str], request: job.Request, wait_s: float | None) -> l
     try:
         for job_id in ids:
             if job_id not in talks:
-                talks[job_id] = _Talk(job_id, directory, request)
+                talks[job_id] = _Talk(job_id, directory, request, on_output)
     finally:
         if directory is not None:
             directory.close()
@@ -107,8 +113,13 @@ class _Talk:
     """One conversation."""
 
     def __init__(
-        self, job_id: str, directory: jobsockets.Directory | None, request: job.Request
+        self,
+        job_id: str,
+        directory: jobsockets.Directory | None,
+        request: job.Request,
+        on_output: Callable[[job.Reply], None] | None = None,
     ) -> None:
+        self._on_output = on_output
         self._id = job_id
         self._request = request
         self._is_asked = False
@@ -166,7 +177,9 @@ class _Talk:
                 self._is_asked = True
                 with suppress(OSError):  # it has ended, and said so
                     self.end.send(job.encode(self._request), _socket.MSG_NOSIGNAL)
-            case job.Ended() if not isinstance(self._request, job.Wait):
+            case job.Output() | job.Accepted() if self._on_output is not None:
+                self._on_output(reply)
+            case job.Ended() if not isinstance(self._request, job.Wait | job.Follow):
                 self._finish(silent=Silent.ENDED)
             case job.Stacks(left=left) if left:
                 self._before.append(reply)

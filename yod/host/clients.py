@@ -9,7 +9,7 @@ from native.errors import PeerProtocolError
 from native.wire import job
 from yod.host.register import Registration
 from yod.host.status import Status
-from yod.launch.events import Checkpointed, Looked, Told
+from yod.launch.events import Checkpointed, FollowAsked, Followed, Looked, Told
 
 
 class Clients:
@@ -30,6 +30,8 @@ class Clients:
             job.Look: set(),
         }
 
+        self._followers: dict[_Client, tuple[tuple[int, int], ...]] = {}
+
     def add(self, end: _socket.socket) -> None:
         """Talk to a command of the launch's user."""
         client = _Client(self, self._registration, end)
@@ -44,6 +46,7 @@ class Clients:
         """Tell all how the launch has ended: a request to wait may be on its way."""
         ended = self._status.ended()
         for client in list(self._clients):
+            client.say_dropped()
             if ended is not None:
                 client.say(ended)
             client.close()
@@ -51,6 +54,11 @@ class Clients:
     def told(self, told: Told) -> None:
         """Answer those who have asked."""
         reply: job.Reply
+        if isinstance(told, Followed):
+            for client, ranks in list(self._followers.items()):
+                if any(first <= told.rank <= last for first, last in ranks):
+                    client.show(told)
+            return
         if isinstance(told, Looked):
             stacks = told.stacks.decode(errors="replace")
             reply = job.Stacks(job.sayable(told.node), stacks, job.sayable(told.text), told.left)
@@ -70,6 +78,11 @@ class Clients:
         self._clients.discard(client)
         for waiting in self._await.values():
             waiting.discard(client)
+        if self._followers.pop(client, None) is not None:
+            self._registration.handle(self._follow())
+
+    def _follow(self) -> FollowAsked:
+        return FollowAsked(tuple(pair for ranks in self._followers.values() for pair in ranks))
 
     def asked(self, client: _Client, request: job.Request) -> None:
         """Answer, then do what was asked for: that may end the launch, and the connection."""
@@ -80,6 +93,9 @@ class Clients:
             client.say(reply)
         elif type(request) in self._await:
             self._await[type(request)].add(client)
+        if isinstance(event, FollowAsked):
+            self._followers[client] = event.ranks
+            event = self._follow()
         if event is not None:
             registration.handle(event)
 
@@ -90,6 +106,7 @@ class _Client:
     def __init__(self, clients: Clients, registration: Registration, end: _socket.socket) -> None:
         self._clients = clients
         self._end = end
+        self._dropped_bytes = 0
         self._watch = registration.reactor.watch(end.fileno(), self._readable)
 
     def say(self, reply: job.Reply) -> None:
@@ -98,6 +115,26 @@ class _Client:
             self._end.send(job.encode(reply), _socket.MSG_NOSIGNAL)
         except OSError:  # gone, or it leaves unread what it was told
             self.close()
+
+    def show(self, followed: Followed) -> None:
+        """Send what a rank has written; what the command has no room for is lost to it."""
+        most = job.OUTPUT_MAX_BYTES
+        for start in range(0, len(followed.data), most):
+            data = followed.data[start : start + most]
+            packet = job.Output(followed.rank, followed.stream, data, self._dropped_bytes)
+            try:
+                self._end.send(job.encode(packet), _socket.MSG_NOSIGNAL)
+                self._dropped_bytes = 0
+            except BlockingIOError:
+                self._dropped_bytes += len(data)
+            except OSError:
+                self.close()
+                return
+
+    def say_dropped(self) -> None:
+        """Say how much was lost behind the last that was sent."""
+        if self._dropped_bytes:
+            self.say(job.Output(0, 1, b"", self._dropped_bytes))
 
     def refuse(self, text: str) -> None:
         """Say why, and hang up."""

@@ -9,6 +9,7 @@ from native.wire import job
 from native.wire.base import State
 from yod.launch.events import (
     CheckpointAsked,
+    FollowAsked,
     Interrupted,
     LookAsked,
     SignalToPass,
@@ -80,6 +81,11 @@ class Status:
                 return (job.Accepted(), None) if is_trial else (None, CheckpointAsked(ends))
             case job.Look():
                 return None, LookAsked()
+            case job.Follow(ranks):
+                size = self._machine.report.size
+                if lacking := [first for first, last in ranks if not first <= last < size]:
+                    return job.Refused(f"no ranks from {lacking[0]} on: it has {size}"), None
+                return job.Accepted(), FollowAsked(ranks)
             case job.LimitTime(time_s):
                 if self._machine.time_s is not None:
                     return job.Accepted(), TimeLimitAsked(time_s)

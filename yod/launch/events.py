@@ -81,6 +81,16 @@ class LookAsked(Event, frozen=True):
     """A command asks where the ranks are."""
 
 
+class FollowAsked(Event, frozen=True):
+    """Commands follow the output of these ranks, and of no others.
+
+    Attributes:
+        ranks: first and last of each range.
+    """
+
+    ranks: tuple[tuple[int, int], ...]
+
+
 class OutputWritten(Event, frozen=True):
     """Output has been written; ``count_bytes`` is 0 for yod's own lines."""
 
@@ -219,6 +229,14 @@ class Looked(Told, frozen=True):
     stacks: bytes
     text: str
     left: int
+
+
+class Followed(Told, frozen=True):
+    """Show a rank's output to the commands that follow it."""
+
+    rank: int
+    stream: int
+    data: bytes
 
 
 class Checkpointed(Told, frozen=True):

@@ -41,6 +41,7 @@ from yod.launch.events import (
     Continued,
     DetachAsked,
     Detached,
+    FollowAsked,
     InputRead,
     Interrupted,
     LookAsked,
@@ -122,6 +123,7 @@ class Launch:
         any_phase: Row = {
             CheckpointAsked: checkpoints.asked,
             LookAsked: looks.not_now,
+            FollowAsked: outputs.follow,
             **dict.fromkeys(MAY_BE_LATE, _ignore),
             DetachAsked: control.detach,
             Detached: control.detached,

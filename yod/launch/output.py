@@ -5,7 +5,7 @@ from __future__ import annotations
 from native.limits import Limits
 from native.machine import Action
 from native.wire.io import MESSAGE_COST_BYTES, STREAMS, Output, OutputCredit
-from yod.launch.events import OutputWritten, Tell, Write
+from yod.launch.events import FollowAsked, Followed, OutputWritten, Tell, Write
 from yod.launch.report import Report
 from yod.launch.tree import Tree
 
@@ -68,6 +68,7 @@ class Outputs:
         self._report = report
         self._words = report.last_words
         self._line_room_bytes = limits.line_room_bytes
+        self._followed: tuple[tuple[int, int], ...] = ()
         self._ledgers = {stream: OutputLedger(limits.output_window_bytes) for stream in STREAMS}
 
     @property
@@ -85,7 +86,14 @@ class Outputs:
             self._report.note(f"{gap} bytes of output lost")
         actions.append(Write(output.stream, output.rank, data))
         self._words.add(output.rank, output.stream, data)
+        if any(first <= output.rank <= last for first, last in self._followed):
+            actions.append(Followed(output.rank, output.stream, data))
         return actions
+
+    def follow(self, event: FollowAsked, now: float) -> list[Action]:
+        """Any phase: commands want to see what these ranks write from now on."""
+        self._followed = event.ranks
+        return []
 
     def written(self, event: OutputWritten, now: float) -> list[Action]:
         """Output has left yod."""

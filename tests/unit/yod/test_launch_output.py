@@ -20,6 +20,8 @@ from tests.unit.yod.launch_of import (
 )
 from yod.launch.events import (
     Finish,
+    FollowAsked,
+    Followed,
     InputRead,
     NotShared,
     ObjectUndelivered,
@@ -116,3 +118,17 @@ def test_input_is_read_by_credit_while_the_application_runs():
     assert yod.receive(io.InputCredit(JOB_ID, 4096)) == [ReadInput(4096)]
     assert yod.handle(InputRead(b"yes\n")) == [to_root(io.Input(JOB_ID, b"yes\n"))]
     assert yod.handle(InputRead(b"")) == [to_root(io.Input(JOB_ID, b""))]
+
+
+def test_commands_are_shown_what_the_ranks_write_that_they_follow():
+    yod = Yod(4).to(Phase.RUNNING)
+    assert yod.handle(FollowAsked(((1, 2),))) == []
+    shown = [
+        action
+        for rank in range(4)
+        for action in yod.receive(output(rank, b"x", stream=2))
+        if isinstance(action, Followed)
+    ]
+    assert shown == [Followed(1, 2, b"x"), Followed(2, 2, b"x")]
+    yod.handle(FollowAsked(()))
+    assert not any(isinstance(each, Followed) for each in yod.receive(output(1, b"y", 1, 2)))
