@@ -178,6 +178,31 @@ def test_a_call_that_never_returns_is_ended_by_its_time_or_by_cancel(tmgr, tmp_p
     assert tmgr.submit_tasks(call(len, "abc")).wait(timeout=LIMIT_S) == rp.DONE
 
 
+def test_a_later_program_finds_values_and_raptors_again(place, tmp_path, monkeypatch):
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+    with rp.Session("again") as session:
+        tmgr = rp.TaskManager(session)
+        tmgr.add_pilots(rp.PilotManager(session).submit_pilots({"cores": 2, "runtime": 5}))
+        (raptor,) = tmgr.submit_raptors({"mode": rp.RAPTOR_MASTER})
+        raptor.submit_workers({})
+        tmgr.submit_tasks([call(len, "abc", uid="a"), call(waits, str(tmp_path / "go"), uid="b")])
+        assert tmgr.wait_tasks("a", timeout=LIMIT_S) == rp.DONE
+        tmgr.wait_tasks("b", rp.AGENT_EXECUTING, timeout=LIMIT_S)
+        session.close(terminate=False)
+    with rp.Session("again") as session:
+        rp.PilotManager(session)
+        tmgr = rp.TaskManager(session)
+        (tmp_path / "go").touch()
+        same = tmgr.submit_tasks(call(len, "other", uid="a"))
+        assert (same.state, same.return_value) == (rp.DONE, 3)
+        assert tmgr.wait_tasks("b", timeout=LIMIT_S) == rp.DONE
+        raptor = tmgr.get_tasks("raptor.0000")
+        assert raptor.submit_tasks(call(len, "abcd"))[0].wait(timeout=LIMIT_S) == rp.DONE
+        assert tmgr.submit_raptors({"mode": rp.RAPTOR_MASTER})[0].uid == "raptor.0001"
+
+
 SCRIPT = """
 import os
 import yod.pilot as rp
@@ -263,6 +288,23 @@ def test_an_executor_gives_values_and_exceptions_with_their_traceback(executor):
     assert "in raises" in str(caught.value.__cause__)
     with pytest.raises(YodError, match="Odd"):
         executor.submit(odd).result(LIMIT_S)
+
+
+def test_arguments_that_are_futures_are_waited_for(executor, tmp_path):
+    path = tmp_path / "go"
+    slow = executor.submit(waits, str(path))
+    pair = executor.submit(lambda each, other: [*each, other], [slow, 2], slow)
+    last = executor.submit(len, pair)
+    failing = executor.submit(len, executor.submit(raises, "key"))
+    unwanted = executor.submit(len, slow)
+    assert unwanted.cancel()
+    with pytest.raises(KeyError, match="key"):
+        failing.result(LIMIT_S)
+    assert not last.done()
+    executor.shutdown(wait=False)
+    path.touch()
+    assert last.result(LIMIT_S) == 3
+    assert pair.result() == [slow.result(), 2, slow.result()]
 
 
 def test_a_map_gives_results_in_order_up_to_the_call_that_raises(executor):

@@ -17,6 +17,7 @@ from yod.pilot.client.pmgr import PilotManager
 from yod.pilot.client.session import Session
 from yod.pilot.client.tmgr import TaskManager
 from yod.pilot.executor.calling import HERE, Asked, Calling
+from yod.pilot.executor.later import futures_in, resolved, when_all
 from yod.pilot.executor.wants import wants_of
 from yod.pilot.function import codec
 from yod.pilot.model.description import PilotDescription
@@ -61,6 +62,8 @@ class Executor(futures.Executor):
         self._most = max_workers or 0
         self._lock = threading.Lock()
         self._is_shut = False
+        self._later: set[futures.Future[Any]] = set()  # those that wait for others, until done
+        self._cancels = False
         self._quiet = threading.Event()
         if pilot is not None and keys:
             raise UsageError(f"{', '.join(keys)}: the pilot is there already")
@@ -93,7 +96,7 @@ class Executor(futures.Executor):
         resource_dict: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> futures.Future[Any]:
-        """Call a function.
+        """Call a function. Arguments that are futures, or lists of them, are waited for.
 
         Args:
             resource_dict: what this call needs, beside what all need.
@@ -109,12 +112,20 @@ class Executor(futures.Executor):
             raise UsageError(
                 f"the call wants {wants.kind.size} cores, and max_workers is {self._most}"
             )
-        asked = Asked(self._pack(fn, args, kwargs), wants, futures.Future())
+        others = futures_in(args, kwargs)
+        payload = b"" if others else self._pack(fn, args, kwargs)
+        asked = Asked(payload, wants, futures.Future())
         with self._lock:
             if self._is_shut or self._session.is_closed:
                 raise RuntimeError("cannot schedule new futures after shutdown")
             self._session.loop.check()
-            self._session.loop.post(partial(self._calling.ask, asked))
+            if others:
+                self._later.add(asked.future)
+            else:
+                self._session.loop.post(partial(self._calling.ask, asked))
+        if others:
+            asked.future.add_done_callback(self._later.discard)
+            when_all(others, partial(self._ask_now, asked, fn, args, kwargs))
         return asked.future
 
     def map(
@@ -152,10 +163,11 @@ class Executor(futures.Executor):
             is_first = not self._is_shut
             self._is_shut = True
         if is_first:
-            finish = partial(self._calling.finish, self._quiet.set, cancels=cancel_futures)
-            self._session.loop.post(finish)
+            self._cancels = cancel_futures
+            for future in list(self._later) if cancel_futures else ():
+                future.cancel()
             self._last.start()
-        if wait:
+        if wait and not self._session.loop.is_here:  # a callback of a future cannot wait
             self._last.join()
 
     # -- its beginning and its end ----------------------------------------------
@@ -185,6 +197,10 @@ class Executor(futures.Executor):
         """Wait until all calls are done, and end what there is for them."""
         loop = self._session.loop
         try:
+            while self._later and not self._quiet.is_set():
+                loop.check()
+                futures.wait(list(self._later), _LOOK_S)
+            loop.post(partial(self._calling.finish, self._quiet.set, cancels=self._cancels))
             while not self._quiet.wait(_LOOK_S):
                 loop.check()
             if self._own is not None:
@@ -194,6 +210,20 @@ class Executor(futures.Executor):
                 loop.call(self._calling.close)
         except YodError:
             pass  # the session's thread has failed, and whoever asks hears of it
+
+    def _ask_now(
+        self, asked: Asked, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        """What a call has waited for is there."""
+        try:
+            if self._session.is_closed:
+                raise RuntimeError("the session has been closed")
+            asked.payload = self._pack(fn, *resolved(args, kwargs))
+        except Exception as error:  # that of a call that it has waited for
+            if asked.future.set_running_or_notify_cancel():
+                asked.future.set_exception(error)
+            return
+        self._session.loop.post(partial(self._calling.ask, asked))
 
     def _cores(self) -> int:
         told = sum(pilot.cores or pilot.description.value("cores") for pilot in self._pilots)
