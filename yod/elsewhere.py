@@ -12,8 +12,8 @@ _HOSTS = "use -list L for nodes, by number; the pct of a host gives it its numbe
 _RANKS = "use -sz N for ranks; they go to the free slots of the partition or of -list L"
 _PER_NODE = "use --ranks-per-node K, with -N for the count of nodes"
 _BINDING = (
-    "use --ranks-per-core 1 to bind each rank to its cores, or --ranks-per-socket K; else the ranks"
-    " of a node use all processors that its pct may use"
+    "use --bind core to bind each rank to its cores (--dry-run shows them), or"
+    " --ranks-per-socket K; else the ranks of a node use all processors that its pct may use"
 )
 _ORDER = (
     "use --distribution block, cyclic or plane=K for the order of ranks over nodes,"

@@ -65,6 +65,8 @@ def run(given: Given, words: list[str]) -> int:
     prepared = prepare(given, words, invocation)
     if "--dry-run" in given:
         _show_plan(prepared)
+        for text in launching.binding(prepared.plan.specs, _last(given, "--partition") or ""):
+            print(text)
         return 0
     result = launching.run(prepared, invocation)
     return -result.report.interrupted_by or result.exit_status

@@ -106,7 +106,6 @@ def prepare(
         from partition.find import remote  # with the transport
 
         reach = remote.reach(where)
-    first = plan.arguments.members[0].object_index
     chosen_log = environment.get(LOG_VARIABLE, "")
     log_file = chosen_log or _default_log(environment)
     return Prepared(
@@ -122,11 +121,18 @@ def prepare(
             log_file="" if log_file == NO_LOG else log_file,
             is_log_chosen=bool(chosen_log),
             command=" ".join((os.path.basename(invocation.words[0]), *invocation.words[1:])),
-            program=shown(plan.objects[first].path),
+            program=shown(plan.objects[plan.arguments.members[0].object_index].path),
             user=userdirs.user_name(os.getuid()) if log_file != NO_LOG else "",
         ),
         resolve_s=monotonic() - began,
     )
+
+
+def binding(specs: Sequence[NodeSpec], partition: str) -> list[str]:
+    """Which cores ranks that are bound would have, for people; empty: none is bound."""
+    from partition.up import picture  # for --dry-run only
+
+    return picture.of_job(specs, partition, os.environ)
 
 
 def restarted(directory: str, *, may_lack: bool) -> Restarted | None:
@@ -236,10 +242,7 @@ class Launching:
         self._registration.close()
 
     def close(self) -> None:
-        """Give up the id, and give everything back.
-
-        Calling twice is harmless.
-        """
+        """Give up the id, and give everything back; twice is harmless."""
         if self._is_closed:
             return
         self._is_closed = True

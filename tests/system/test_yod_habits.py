@@ -132,3 +132,26 @@ def test_wrong_times_get_one_line(embedded, options, text):
 def test_times_and_raw_bytes_exclude_each_other(embedded):
     done = embedded.yod("--timestamp", "--raw", "true")
     assert (done.status, done.err) == (125, "yod: --timestamp and --raw exclude each other\n")
+
+
+@pytest.mark.cold
+def test_a_dry_run_draws_the_cores_of_each_rank(embedded):
+    done = embedded.yod("-sz", "1", "--bind", "core", "--dry-run", "true")
+    assert done.status == 0
+    assert "binding, if nobody else has cores here:\n  socket 0, NUMA node" in done.out
+    cpus = embedded.yod("--bind", "core", "printenv", "YOD_RANK_CPUS").out.strip()
+    assert done.out.endswith(f"  rank 0: processors {cpus}\n")
+    assert "binding" not in embedded.yod("--bind", "none", "--dry-run", "true").out
+
+
+@pytest.mark.cold
+def test_what_binds_nothing_is_refused_with_what_does(embedded):
+    done = embedded.yod("--bind", "socket", "true")
+    assert (done.status, done.err.count("\n")) == (125, 1)
+    assert "--bind socket: use --ranks-per-socket K" in done.err
+    assert "--bind board: core or none" in embedded.yod("--bind", "board", "true").err
+
+
+def test_a_dry_run_in_a_partition_says_who_chooses(local):
+    done = local.yod("--bind", "core", "--dry-run", "true")
+    assert "the lowest that are free on its node\n" in done.out

@@ -210,6 +210,18 @@ def _binding(shape: Shape, option: str, value: str) -> Shape:
     return replace(shape, needs=replace(needs, binding=binding))
 
 
+def _bind(shape: Shape, option: str, value: str) -> Shape:
+    match value:
+        case "none":
+            return shape
+        case "core" | "rank":
+            return _binding(shape, "--ranks-per-core", "1")
+        case "socket" | "numa":
+            other = f"--ranks-per-{value} K"
+            raise UsageError(f"{option} {value}: use {other}; its ranks are bound to cores of it")
+    raise UsageError(f"{option} {shown(value)}: core or none")
+
+
 def _with_needs(shape: Shape, **fields: int) -> Shape:
     return replace(shape, needs=replace(shape.needs or NO_NEEDS, **fields))
 
@@ -224,6 +236,7 @@ _READERS: dict[str, Callable[[Shape, str, str], Shape]] = {
     "--gpus-per-node": _gpus,
     "--gpus-per-rank": _gpus,
     **dict.fromkeys(BINDING, _binding),
+    "--bind": _bind,
 }
 
 
