@@ -47,6 +47,7 @@ PRODUCTS = [
     "native/hold/yodhold.so",
     "native/script/yod-script",
     "native/starter/yod-starter",
+    "native/init/yod-init",
     "native/client/release",  # which client works with these packages
 ]
 

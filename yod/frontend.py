@@ -7,6 +7,7 @@ import sys
 import time
 from itertools import pairwise
 from math import inf
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -18,6 +19,7 @@ from native.wire.group import Dialect
 from yod import launching
 from yod.host import own
 from yod.plan import loadfile
+from yod.plan.checkpoint import Backend
 from yod.plan.checkpoint_options import OPTIONS as CHECKPOINT_OPTIONS
 from yod.plan.checkpoint_options import RESTART
 from yod.plan.invocation import Invocation
@@ -34,6 +36,9 @@ from yod.plan.plan import (
 from yod.plan.prepared import Prepared, Records
 from yod.plan.shape import ANY, is_about, with_option
 from yod.program import image
+
+if TYPE_CHECKING:
+    from partition.checkpoint.preparing import Restarted
 
 CHECKPOINT_NAMES = tuple(option.spellings[0] for option in CHECKPOINT_OPTIONS)
 
@@ -161,9 +166,22 @@ def prepare(given: Given, words: list[str], invocation: Invocation) -> Prepared:
     warnings: list[str] = []
     if checkpointing is not None and checkpointing.restart:
         asked = checkpointing.restart
-        members, warnings, invocation = _restarted(given, words, asked, invocation)
+        members, warnings, invocation, found = _restarted(given, words, asked, invocation)
+        backend = checkpointing.backend
+        if found is not None and backend not in (None, found.backend):
+            raise UsageError(f"{RESTART}: {shown(found.path)} is of {found.backend.value}")
+        if found is not None:
+            checkpointing = replace(checkpointing, backend=found.backend)
     else:
         members, warnings = _members(given, words, invocation)
+        found = None
+    if checkpointing is not None and checkpointing.backend is Backend.CRIU:
+        from partition.checkpoint import contained  # few jobs are
+
+        members, checkpointing = contained.within(
+            members, checkpointing, invocation, mpi=chosen.mpi, is_restart=found is not None
+        )
+        chosen = replace(chosen, mpi="none")
     return launching.prepare(
         members,
         chosen,
@@ -243,8 +261,8 @@ def _style(given: Given) -> Style:
 
 def _restarted(
     given: Given, words: list[str], directory: str, invocation: Invocation
-) -> tuple[list[Member], list[str], Invocation]:
-    """The members of a job that goes on from a checkpoint, warnings, and where it is started.
+) -> tuple[list[Member], list[str], Invocation, Restarted | None]:
+    """The members of a job that goes on from a checkpoint, warnings, where it is started, and it.
 
     Words say what is run where there is no checkpoint yet, and what goes on where there is one.
     """
@@ -256,11 +274,11 @@ def _restarted(
             raise UsageError(
                 f"{RESTART}: {shown(found.path)} is of {found.size} ranks, not of {size}"
             )
-        return members, warnings, invocation
+        return members, warnings, invocation, found
     if "-sz" in given:
         raise UsageError(f"{RESTART} without a program has the ranks of the checkpoint: no -sz")
     assert found is not None
-    return found.members, [], replace(invocation, directory=found.directory)
+    return found.members, [], replace(invocation, directory=found.directory), found
 
 
 def _members(

@@ -99,8 +99,7 @@ def prepare(
     if checkpointing is not None:
         from partition.checkpoint import preparing  # few jobs have any
 
-        given = preparing.prepared(checkpointing, members, plan, invocation, makes_it=is_reached)
-        plan = replace(plan, checkpointing=given)
+        plan = preparing.prepared(checkpointing, members, plan, invocation, makes_it=is_reached)
     reach = None
     if is_reached and not where.is_embedded:
         from partition.find import remote  # with the transport

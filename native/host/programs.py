@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
+NATIVE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # with our C programs
 _OWN = os.path.realpath(sys.argv[0])  # while the directory is the one we began in
 _MODULES = {
     "bebopd": "allocator.cli",

@@ -22,7 +22,6 @@ from native.wire.base import (
     Part,
     Path,
     Rank,
-    SignalNumber,
     Text,
     demand_no_nul,
 )
@@ -98,13 +97,13 @@ class Begin(JobMessage, frozen=True, tag="checkpoint.begin"):
     """Down: every rank is to be written down.
 
     Attributes:
-        signal_number: tells a rank to save itself.
+        signal_number: tells a rank to save itself; 0: the savers write the ranks down.
         grace_s: how long the ranks have for that.
         keep: how many whole checkpoints stay in the directory; 0: all.
         recipe: for the root: what a restart has to know; to others it is empty.
     """
 
-    signal_number: SignalNumber
+    signal_number: Annotated[int, Meta(ge=0, le=64)]
     grace_s: Interval
     keep: Count
     recipe: Annotated[bytes, Meta(max_length=RECIPE_MAX_BYTES)]

@@ -60,10 +60,10 @@ def collect(
         given()
         for rank, unix_pid in zip(ranks, unix_pids, strict=True):
             _demand_handled(rank, unix_pid, signal_number)
-        _say("ready")
+        say("ready")
         _await(awaited, inotify, of_watch)
-    record, size = _record(place, ranks, here)
-    files.write(os.path.join(here, files.node_file(place)), record)
+    found, size = record(place, ranks, here)
+    files.write(os.path.join(here, files.node_file(place)), found)
     files.sync_directory(here)
     return size
 
@@ -116,7 +116,8 @@ def _late(awaited: dict[int, str]) -> str:
     return f"{who} not saved in time (no file {awaited[some[0]]}/{files.SAVED})"
 
 
-def _record(place: int, ranks: Sequence[int], here: str) -> tuple[files.NodeRecord, int]:
+def record(place: int, ranks: Sequence[int], here: str) -> tuple[files.NodeRecord, int]:
+    """What is in the directories of a node's ranks, and its bytes; it outlives the host."""
     found, total = [], 0
     for rank in ranks:
         path = os.path.join(here, files.rank_directory(rank))
@@ -140,6 +141,7 @@ def given() -> bytes:
     return found
 
 
-def _say(line: str) -> None:
+def say(line: str) -> None:
+    """Tell the PCT."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()

@@ -68,7 +68,8 @@ class Recipe(Struct, frozen=True):
     Attributes:
         environment: BLAKE2b-256 of the variables, in hex; they are not kept.
         mpi: what was offered, for people.
-        backend: what has saved the ranks.
+        backend: what has saved the ranks: ``signal``, ``criu``.
+        tool: its version, where it has one.
     """
 
     job: str
@@ -78,6 +79,7 @@ class Recipe(Struct, frozen=True):
     mpi: str
     yod: str
     backend: str = "signal"
+    tool: str = ""
 
 
 class Manifest(Struct, frozen=True):

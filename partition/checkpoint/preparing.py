@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from native.errors import UsageError
 from native.text import shown
 from native.wire.group import RECIPE_MAX_BYTES, Checkpoints
-from partition.checkpoint import files, finding
-from yod.plan.checkpoint import Checkpointing
+from partition.checkpoint import contained, files, finding
+from yod.plan.checkpoint import Backend, Checkpointing
 from yod.plan.checkpoint_options import DIRECTORY
 from yod.plan.invocation import Invocation
 from yod.plan.plan import Member, Plan
@@ -28,8 +28,14 @@ def prepared(
     invocation: Invocation,
     *,
     makes_it: bool,
-) -> Checkpointing:
+) -> Plan:
     """Make the directory, and put down what a restart has to know.
+
+    Args:
+        members: as the ranks are started.
+
+    Returns:
+        The plan with that.
 
     Raises:
         UsageError: the directory cannot be made, or the job not be put down.
@@ -48,16 +54,22 @@ def prepared(
             raise UsageError(f"{DIRECTORY} {shown(path)}: {error.strerror}") from None
         if not os.access(path, os.W_OK | os.X_OK):
             raise UsageError(f"{DIRECTORY} {shown(path)}: you cannot write there")
+    own = members
+    if chosen.backend is Backend.CRIU:
+        own = contained.without(members)
+        plan = replace(plan, names=tuple(shown(member.words[0]) for member in own))
     recipe = files.Recipe(
         job=" ".join(plan.names),
         directory=_text(invocation.directory),
         members=tuple(
             files.RecipeMember(tuple(map(_text, member.words)), replace(member.spec, nodes=()))
-            for member in members
+            for member in own
         ),
         environment=files.digest_of(b"\0".join(sorted(plan.arguments.environment))),
         mpi=" ".join(protocol.value for protocol in plan.mpi.offered),
         yod=str(files.VERSION),
+        backend=(chosen.backend or Backend.SIGNAL).value,
+        tool=chosen.tool,
     )
     encoded = json.encode(recipe)
     if len(encoded) > RECIPE_MAX_BYTES:
@@ -66,7 +78,8 @@ def prepared(
         )
     collecting = COLLECTING + os.urandom(_TOKEN_BYTES).hex()
     where = Checkpoints(os.fsencode(path), collecting, restart)
-    return replace(chosen, directory=path, where=where, recipe=encoded)
+    given = replace(chosen, directory=path, where=where, recipe=encoded)
+    return replace(plan, checkpointing=given)
 
 
 class Restarted(NamedTuple):
@@ -75,12 +88,14 @@ class Restarted(NamedTuple):
     Attributes:
         size: its ranks.
         directory: in which it was started.
+        backend: what has saved the ranks.
     """
 
     path: str
     size: int
     members: list[Member]
     directory: str
+    backend: Backend
 
 
 def restarted(directory: str, *, may_lack: bool) -> Restarted | None:
@@ -96,7 +111,12 @@ def restarted(directory: str, *, may_lack: bool) -> Restarted | None:
     if not may_lack and not os.path.isdir(recipe.directory):
         raise UsageError(f"{shown(recipe.directory)}: the job was started there; it is gone")
     members = [Member(each.spec, each.words) for each in recipe.members]
-    return Restarted(path, manifest.ranks, members, recipe.directory)
+    try:
+        backend = Backend(recipe.backend)
+    except ValueError:
+        text = f"{shown(path)}: saved by {shown(recipe.backend)}, which this yod cannot read"
+        raise UsageError(text) from None
+    return Restarted(path, manifest.ranks, members, recipe.directory, backend)
 
 
 def _text(word: str) -> str:

@@ -36,6 +36,10 @@ def _done(words: Sequence[str]) -> str:
     match words:
         case ["collect", place, number, ranks, unix_pids, directory, collecting]:
             who = nodelist.parse(ranks), [int(each) for each in unix_pids.split(",")]
+            if not int(number):
+                from partition.checkpoint.dumping import dump  # few jobs are written down so
+
+                return f"{dump(int(place), *who, directory, collecting)} \n"
             return f"{collect(int(place), int(number), *who, directory, collecting)} \n"
         case ["commit", keep, directory, collecting]:
             try:

@@ -28,6 +28,7 @@ MODULES = (
     "native.identity.munge",
     "native.memory",
     "native.wire.rank",
+    "partition.checkpoint.contained",
     "partition.checkpoint.preparing",
     "partition.find.batch",
     "partition.find.discover",

@@ -5,7 +5,7 @@ whether each of them handles the signal: it would end one that does not. Then th
 signal. The saver waits until each has saved itself, and records what it finds. The votes of all
 nodes go up the tree. Only when all have saved does the root have its saver write the manifest
 and give the checkpoint its name. Whatever fails before that, the checkpoint before stays the
-last one, and the job goes on.
+last one, and the job goes on. Without a signal the saver itself writes the ranks down.
 
     IDLE        no checkpoint is being made
     OPENING     the saver makes directories
@@ -137,7 +137,8 @@ class Saving:
         if self._state is not State.OPENING or self._why:
             return []
         self._state, self._until = State.SAVING, now + self._asked.grace_s
-        return [KeeperSignal(self._job_id, self._asked.signal_number)]
+        number = self._asked.signal_number
+        return [KeeperSignal(self._job_id, number)] if number else []
 
     def ended(self, event: SaverEnded, now: float) -> list[Action]:
         """No process of the saver is left."""

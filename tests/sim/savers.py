@@ -23,6 +23,7 @@ class Saver:
     def __init__(self, words: tuple[bytes, ...]) -> None:
         self.words = words
         self.is_collecting = words[0] == b"collect"
+        self.tells_ranks = self.is_collecting and words[2] != b"0"
         self.has_ended = False
 
 
@@ -73,7 +74,7 @@ class Savers:
             self._end(job_id, saver, "no space left on device")
             return
         ranks = self._pct.parts[job_id].ranks.values()
-        if not all(rank.handles_usr1 for rank in ranks):
+        if saver.tells_ranks and not all(rank.handles_usr1 for rank in ranks):
             self._end(job_id, saver, "a rank does not handle the signal")
             return
         self._pct.handle(events.SaverReady(job_id))

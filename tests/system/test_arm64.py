@@ -26,6 +26,7 @@ MADE = (
     "keeper/yod-keeper",
     "hold/yodhold.so",
     "script/yod-script",
+    "init/yod-init",
     "client/yod",
 )
 

@@ -20,11 +20,20 @@ class Occasion(Enum):
     TIMEOUT = "TIMEOUT"
 
 
+class Backend(Enum):
+    """What writes the ranks down."""
+
+    SIGNAL = "signal"
+    CRIU = "criu"
+
+
 class Checkpointing(Struct, frozen=True):
     """How the checkpoints of a job are made.
 
     Attributes:
-        signal_number: tells a rank to save itself.
+        backend: None: as the checkpoint that the job goes on from, or ``signal``.
+        tool: the version of what does.
+        signal_number: tells a rank to save itself; 0: CRIU writes it down.
         grace_s: how long the ranks have for that.
         keep: how many whole checkpoints stay; 0: all.
         every_s: from one checkpoint to the next; 0: none is made by itself; AUTO: as often as
@@ -36,6 +45,8 @@ class Checkpointing(Struct, frozen=True):
 
     directory: str
     restart: str = ""
+    backend: Backend | None = None
+    tool: str = ""
     signal_number: int = signal.SIGUSR1
     grace_s: float = GRACE_S
     keep: int = KEEP_COUNT

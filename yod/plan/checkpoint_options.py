@@ -6,9 +6,10 @@ from native.options import Option
 
 DIRECTORY, RESTART = "--checkpoint-dir", "--restart"
 EVERY, ON, GRACE = "--checkpoint-every", "--checkpoint-on", "--checkpoint-grace"
-SIGNAL, KEEP = "--checkpoint-signal", "--checkpoint-keep"
+SIGNAL, KEEP, BY = "--checkpoint-signal", "--checkpoint-keep", "--checkpoint-by"
 OPTIONS = (
     Option((DIRECTORY,), True, "Checkpoints of the job are kept in DIR.", "DIR"),
+    Option((BY,), True, "signal: ranks save themselves (default). criu: CRIU does.", "WHAT"),
     Option((EVERY,), True, "Make one so often: 30:00, or auto.", "TIME"),
     Option((ON,), True, "TERM, preempt, timeout: make one before that ends the job.", "WHAT"),
     Option((SIGNAL,), True, "What tells ranks to save themselves: USR1.", "SIGNAL"),

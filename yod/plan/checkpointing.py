@@ -8,8 +8,9 @@ from native import duration
 from native.errors import UsageError
 from native.text import shown
 from native.wire.base import SIZE_MAX
-from yod.plan.checkpoint import AUTO, GRACE_S, KEEP_COUNT, Checkpointing, Occasion
+from yod.plan.checkpoint import AUTO, GRACE_S, KEEP_COUNT, Backend, Checkpointing, Occasion
 from yod.plan.checkpoint_options import (
+    BY,
     DIRECTORY,
     EVERY,
     GRACE,
@@ -37,9 +38,13 @@ def chosen(given: dict[str, list[str]]) -> Checkpointing | None:
     directory = said.get(DIRECTORY, "")
     if not directory and not restart:
         raise UsageError(f"{next(iter(said))}: only with {DIRECTORY} DIR")
+    backend = _backend(said[BY]) if BY in said else None
+    if backend is Backend.CRIU and SIGNAL in said:
+        raise UsageError(f"{SIGNAL}: only with {BY} signal; criu tells ranks nothing")
     return Checkpointing(
         directory=directory,
         restart=restart,
+        backend=backend,
         signal_number=_signal(said.get(SIGNAL, "USR1")),
         grace_s=_seconds(said.get(GRACE)),
         keep=_count(said.get(KEEP)),
@@ -50,6 +55,14 @@ def chosen(given: dict[str, list[str]]) -> Checkpointing | None:
 
 def _interval(text: str) -> float:
     return AUTO if text == "auto" else float(duration.parse(text, EVERY))
+
+
+def _backend(text: str) -> Backend:
+    try:
+        return Backend(text)
+    except ValueError:
+        known = ", ".join(each.value for each in Backend)
+        raise UsageError(f"{BY} {shown(text)}: one of {known}") from None
 
 
 def _signal(text: str) -> int:

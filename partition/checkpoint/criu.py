@@ -1,0 +1,93 @@
+"""The program `criu`: where it is, whether it works here, and what it says."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+
+VARIABLE = "YOD_CRIU"
+DUMP_LOG = "dump.log"
+_CHECK_S = 30.0
+_GHOST_BYTES = 256 << 20  # files that are open and have no name, up to this size each
+_PLACE = re.compile(r"^(\([\d.]+\) )?\s*(\d+: )?Error \([^)]*\): ")
+_NOT_WHY = ("Can't setup RLIMIT_NOFILE", "Dumping FAILED", "Restoring FAILED")
+GET_IT = "install CRIU 4.1 or later, or name it in YOD_CRIU"
+
+
+def find(environment: Mapping[str, str]) -> str:
+    """The absolute path of criu; empty: there is none."""
+    if name := environment.get(VARIABLE):
+        found = shutil.which(name, path=environment.get("PATH"))
+    else:
+        path = os.pathsep.join((environment.get("PATH", os.defpath), "/usr/sbin", "/sbin"))
+        found = shutil.which("criu", path=path)
+    return os.path.abspath(found) if found else ""
+
+
+def why_not(program: str) -> str:
+    """Why this user cannot have processes written down on this host; empty: it can be done."""
+    if not program:
+        return f"there is no criu here: {GET_IT}"
+    if os.geteuid() != 0:
+        return "criu needs root"
+    try:
+        done = subprocess.run(
+            (program, "check"), capture_output=True, text=True, timeout=_CHECK_S, check=False
+        )
+    except OSError as error:
+        return f"{program}: {error.strerror}"
+    except subprocess.TimeoutExpired:
+        return f"{program} check: no answer in {_CHECK_S:.0f} s"
+    if done.returncode:
+        return f"{program} check: {_reason(done.stderr.splitlines())}"
+    return ""
+
+
+def version(program: str) -> str:
+    """What it says of itself: 4.1.1; empty: nothing."""
+    try:
+        done = subprocess.run(
+            (program, "--version"), capture_output=True, text=True, timeout=_CHECK_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    found = re.search(r"^Version: (\S+)", done.stdout, re.MULTILINE)
+    return found[1] if found else ""
+
+
+def dump_command(program: str, unix_pid: int, directory: str) -> list[str]:
+    """Writes a process and all below it to a directory; they go on."""
+    return [
+        program,
+        "dump",
+        f"--tree={unix_pid}",
+        f"--images-dir={directory}",
+        f"--log-file={DUMP_LOG}",
+        "-v1",
+        "--leave-running",
+        "--file-locks",
+        "--link-remap",
+        f"--ghost-limit={_GHOST_BYTES}",
+        "--manage-cgroups=ignore",
+    ]
+
+
+def why(log: str) -> str:
+    """The reason in a log of criu's."""
+    try:
+        with open(log, encoding="utf-8", errors="replace") as file:
+            return _reason(file.readlines())
+    except OSError:
+        return "it has left no log"
+
+
+def _reason(lines: list[str]) -> str:
+    """The first error that is one: what follows it, follows from it."""
+    for line in lines:
+        found = _PLACE.match(line)
+        if found and not any(words in line for words in _NOT_WHY):
+            return line[found.end() :].strip()
+    return "no reason is in its log"

@@ -1,0 +1,28 @@
+"""The program criu of the tests, which tests/setup installs for them alone."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+
+import pytest
+
+from partition.checkpoint import criu
+from tests.support.partition import ROOT
+
+OWN = ROOT / ".venv-criu" / "criu"
+
+
+@cache
+def _found() -> tuple[str, str]:
+    """Its path, and why it cannot be used; empty: it can."""
+    program = str(OWN) if OWN.exists() else criu.find(os.environ)
+    return program, criu.why_not(program)
+
+
+def needs_criu() -> str:
+    """The path of criu; a test without it is skipped, which fails in CI."""
+    program, why = _found()
+    if why:
+        pytest.skip(f"{why} (tests/setup installs it)")
+    return program

@@ -1,0 +1,190 @@
+"""Checkpoints by CRIU: programs that know nothing of it are written down, and go on."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.support.criu import needs_criu
+from tests.support.partition import BIN, Done, Partition, finish
+from tests.support.wait import read_until, wait_until
+
+pytestmark = [pytest.mark.warm, pytest.mark.usefixtures("needs_root")]
+
+# Counts to the number in its first argument, a step for each line that the file in its second
+# allows. A thread counts with it, another file stays open, and a sum that depends on the order of
+# its terms is computed.
+PROGRAM = """
+import os, queue, signal, sys, threading
+import numpy
+rank = os.environ["YOD_RANK"]
+rng, total = numpy.random.default_rng(int(rank)), numpy.zeros(1000)
+tasks, done = queue.Queue(), queue.Queue()
+def work():
+    while True:
+        done.put(tasks.get() * 2)
+threading.Thread(target=work, daemon=True).start()
+kept = open(f"{sys.argv[3]}/kept.{rank}", "w")
+n = 0
+print(f"rank {rank} begins in {os.environ['YOD_JOB_ID']}", flush=True)
+while n < int(sys.argv[1]):
+    if n >= int(open(sys.argv[2]).read()):
+        signal.sigtimedwait([], 0.01)
+        continue
+    n += 1
+    total += rng.standard_normal(1000) / (1 + abs(total))
+    tasks.put(n)
+    print(n, done.get(), file=kept, flush=True)
+    print(f"rank {rank} at {n}", flush=True)
+print(f"rank {rank} has", total.tobytes().hex()[:400], flush=True)
+"""
+
+
+class Study:
+    """A job that counts, and its checkpoints."""
+
+    def __init__(self, partition: Partition, place: Path) -> None:
+        self.partition = partition
+        self.place = place
+        self.kept = place / "kept"
+        self.limit = place / "limit"
+        self.program = place / "count.py"
+        self.program.write_text(PROGRAM)
+        self.env: dict[str, str | None] = {"YOD_CRIU": needs_criu()}
+        if partition.launch_server is not None:
+            self.env.update(partition.launch_server.directories)
+        self.let(3)
+
+    def let(self, steps: int) -> None:
+        """Each rank may do so many steps from its beginning."""
+        other = self.limit.with_suffix(".new")
+        other.write_text(str(steps))
+        other.rename(self.limit)
+
+    def words(self, size: int) -> list[str]:
+        program = ("python3", str(self.program), "9", str(self.limit), str(self.place))
+        return ["-sz", str(size), *program]
+
+    def start(self, *words: str, size: int = 2) -> subprocess.Popen[bytes]:
+        """Start a job, and wait until its ranks can do no more."""
+        kept = ("--checkpoint-dir", str(self.kept), "--checkpoint-by", "criu")
+        words = words or tuple(self.words(size))
+        yod = self.partition.start_yod(*kept, *words, env=self.env)
+        text = b""
+        while text.count(b" at 3\n") < size:
+            text += read_until(yod.stdout.fileno(), b"\n")
+        return yod
+
+    def command(self, *words: str) -> Done:
+        return finish(self.partition.start_command(BIN / "yodjob", *words, env=self.env))
+
+    def job_id(self, yod: subprocess.Popen[bytes]) -> str:
+        """What commands call it; with a partition of its own it takes an id while it runs."""
+        found: list[str] = []
+
+        def has_id() -> bool:
+            listed = json.loads(self.command("list", "--json").out)["jobs"]
+            found.extend(job["id"] for job in listed if job.get("unix_pid") == yod.pid)
+            return bool(found)
+
+        wait_until(has_id, what="the id of the job")
+        return found[0]
+
+    def checkpoint(self, yod: subprocess.Popen[bytes], *words: str) -> Done:
+        return self.command("checkpoint", *words, self.job_id(yod))
+
+
+@pytest.fixture
+def study(here: Partition, tmp_path: Path) -> Study:
+    tmp_path.chmod(0o755)
+    return Study(here, tmp_path)
+
+
+def results(text: str) -> list[str]:
+    return sorted(line for line in text.splitlines() if " has " in line)
+
+
+def test_ranks_that_know_nothing_of_it_go_on_from_a_checkpoint_to_the_same_bits(study):
+    study.let(9)
+    undisturbed = study.partition.yod(*study.words(2), env=study.env)
+    study.let(3)
+    yod = study.start()
+    done = study.checkpoint(yod, "--kill")
+    assert (done.status, done.err) == (0, "")
+    done = finish(yod)
+    assert done.status == 75
+    assert f"yod --restart {study.kept}/checkpoint.1 goes on" in done.err
+    study.let(9)
+    again = study.partition.yod("--restart", str(study.kept), env=study.env)
+    assert (again.status, again.err) == (0, "")
+    assert "begins" not in again.out
+    assert [again.out.count(f" at {n}\n") for n in range(1, 10)] == [0] * 3 + [2] * 6
+    assert results(again.out) == results(undisturbed.out)
+    for rank in (0, 1):
+        kept = (study.place / f"kept.{rank}").read_text()
+        assert kept == "".join(f"{n} {2 * n}\n" for n in range(1, 10))
+
+
+def test_a_job_goes_on_behind_its_checkpoint_by_criu(study):
+    yod = study.start()
+    done = study.checkpoint(yod)
+    assert (done.status, done.err) == (0, "")
+    study.let(9)
+    done = finish(yod)
+    assert done.status == 0
+    assert done.out.count(" at 9\n") == 2
+    manifest = json.loads((study.kept / "checkpoint.1" / "manifest.json").read_text())
+    assert manifest["recipe"]["backend"] == "criu"
+    assert manifest["recipe"]["tool"]
+
+
+def test_a_rank_that_cannot_be_written_down_is_named_with_criu_s_reason_and_goes_on(study):
+    program = study.place / "connected.py"
+    program.write_text(
+        "import socket, sys\n"
+        "s = socket.create_server(('127.0.0.1', 0))\n"
+        "c = socket.create_connection(s.getsockname()); a, _ = s.accept()\n"
+        "for n in range(1, 4): print(f'rank at {n}', flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    yod = study.start("-sz", "1", "python3", str(program), size=1)
+    done = study.checkpoint(yod, "--kill")
+    assert done.status == 1
+    assert "rank 0: criu cannot write it down: " in done.err
+    done = finish(yod)
+    assert done.status == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_rank_under_criu_ends_as_its_program_does(embedded, tmp_path, number):
+    env = {"YOD_CRIU": needs_criu()}
+    words = ("--checkpoint-dir", str(tmp_path / "kept"), "--checkpoint-by", "criu")
+    program = ("sh", "-c", f"kill -{number.value} $$")
+    done = embedded.yod(*words, "-sz", "1", *program, env=env)
+    assert done.status == 128 + number
+    assert f"killed by {number.name}" in done.err
+    assert embedded.yod(*words, "-sz", "1", "sh", "-c", "exit 7", env=env).status == 7
+
+
+def test_without_criu_a_launch_says_what_to_install_and_starts_nothing(embedded, tmp_path):
+    words = ("--checkpoint-dir", str(tmp_path / "kept"), "--checkpoint-by", "criu")
+    done = embedded.yod(*words, "echo", "here", env={"YOD_CRIU": "/nowhere/criu"})
+    assert (done.status, done.out) == (125, "")
+    assert "no criu here: install CRIU 4.1 or later, or name it in YOD_CRIU" in done.err
+
+
+def test_a_changed_image_is_named_and_nothing_is_started(embedded, tmp_path):
+    study = Study(embedded, tmp_path)
+    yod = study.start(size=1)
+    assert study.checkpoint(yod, "--kill").status == 0
+    assert finish(yod).status == 75
+    pages = next((study.kept / "checkpoint.1" / "rank.0").glob("pages-*.img"))
+    with open(pages, "r+b") as file:
+        file.write(b"other")
+    done = embedded.yod("--restart", str(study.kept), env=study.env)
+    assert (done.status, done.out) == (125, "")
+    assert f"{pages}: changed since it was written" in done.err
