@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -405,3 +406,22 @@ def test_a_session_that_is_closed_first_fails_the_calls_of_its_executors(session
     with pytest.raises(rp.WorkerLost):
         future.result(LIMIT_S)
     executor.shutdown()
+
+
+def test_an_executor_whose_program_is_killed_leaves_no_pilot(place, tmp_path):
+    script = (
+        "import os, time, yod.pilot\n"
+        "executor = yod.pilot.Executor(1)\n"
+        "print(executor.submit(os.getpid).result())\n"
+        "print(executor._pilots[0].unix_pid, flush=True)\n"
+        "executor.submit(time.sleep, 600)\n"
+        "time.sleep(600)\n"
+    )
+    command = [sys.executable, "-c", script]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as program:
+        assert program.stdout is not None
+        processes = [int(program.stdout.readline()) for _ in range(2)]
+        program.kill()
+    for each in processes:
+        gone = Path(f"/proc/{each}")
+        wait_until(lambda gone=gone: not gone.exists(), what="what it had has ended")

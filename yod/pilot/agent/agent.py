@@ -119,8 +119,8 @@ class Agent:
         self._flush.set(self.reactor.monotonic() + _FLUSH_S)
         try:
             self._let_in(connect(self._settings.client))
-        except YodError:
-            pass  # it has gone already; another one may come
+        except YodError:  # it has gone already; another one may come
+            self._look_for_client()
         for number in (signal.SIGTERM, signal.SIGHUP):
             self.reactor.on_signal(number, lambda: self.end(states.CANCELED, "a signal"))
         self.reactor.on_signal(signal.SIGINT, lambda: None)  # the client decides
@@ -184,10 +184,15 @@ class Agent:
 
         def lost() -> None:
             self._links.remove(link)
+            self._look_for_client()
 
         self._links.append(link)
         if self._is_up:
             self._say_up(link)
+
+    def _look_for_client(self) -> None:
+        if not self._settings.goes_on and not self._links:
+            self.end(states.CANCELED, "its client has gone")
 
     def _say_up(self, link: Link) -> None:
         nodes = [wire.NodeTold(n.name, n.cores, n.gpus, n.mem_mb) for n in self._sizes]

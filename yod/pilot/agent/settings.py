@@ -21,6 +21,7 @@ class Settings(Struct, frozen=True):
         kill_delay_s: from SIGTERM to SIGKILL.
         lfs_mb: likewise.
         is_remote: the client may be on another host.
+        goes_on: also when its client has gone.
     """
 
     session_uid: str
@@ -36,3 +37,4 @@ class Settings(Struct, frozen=True):
     mem_mb: int = 0
     lfs_mb: int = 0
     is_remote: bool = False
+    goes_on: bool = True

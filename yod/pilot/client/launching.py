@@ -41,6 +41,7 @@ class Wanted(Struct):
     directory: str
     socket: str
     limits: Limits
+    goes_on: bool = True
 
 
 def local_nodes(description: PilotDescription) -> list[NodeSize]:
@@ -145,6 +146,7 @@ def _settings(pilot: Wanted) -> Settings:
         memory,
         resource.lfs_per_node,
         resource.is_job,
+        pilot.goes_on,
     )
 
 

@@ -232,6 +232,7 @@ class PilotManager:
             pilot.pilot_sandbox,
             session.socket,
             session.limits,
+            session.goes_on,
         )
         system = SYSTEMS.get(resource.manager)
         if resource.is_job:

@@ -47,6 +47,7 @@ class Session:
         path: its directory, which is also that of the pilots' sandboxes.
         journal: what it writes down of itself.
         past: what it was before; None: it is new.
+        goes_on: pilots that begin now do so without it.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class Session:
         self.uid, self.path, is_there = _directory(parent, uid)
         self.past = journal.read(self.path) if is_there else None
         self.is_closed = False
+        self.goes_on = True
         self._pilots: dict[str, Pilot] = {}
         self._pmgrs: list[PilotManager] = []
         self._tmgrs: list[TaskManager] = []

@@ -181,6 +181,7 @@ class Executor(futures.Executor):
             description["runtime"] = _DAY_MINUTES
         description.verify()
         self._own = Session(base=base)
+        self._own.goes_on = False  # what it has asked for is nobody else's
         try:
             pilot: Pilot = PilotManager(self._own).submit_pilots(description)
         except BaseException:
