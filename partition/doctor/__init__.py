@@ -1,4 +1,4 @@
 """`yodctl doctor`: what on this host, and of the partition, stands in the way of jobs.
 
-I/O. Imports native, partition.find, partition.status, pct.host, pct.tree.
+I/O. Imports native, partition.checkpoint, partition.find, partition.status, pct.host, pct.tree.
 """

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from native import limits
 from native.errors import UsageError
 from native.text import shown
+from partition.checkpoint import criu
 from partition.doctor.finding import Finding, ok, problem, warning
 from partition.find import warm
 from pct.host.cgroups.files import own_path, read
@@ -38,6 +39,7 @@ def findings(environment: Mapping[str, str], root: str = "/") -> Iterator[Findin
     yield from _store()
     yield _groups()
     yield _debuggers(root)
+    yield _checkpoints(environment)
     yield _others(environment)
 
 
@@ -110,6 +112,13 @@ def _debuggers(root: str) -> Finding:
         return ok("debuggers", "can attach to ranks")
     text = f"cannot attach to a rank that they have not started (ptrace_scope is {scope})"
     return warning("debuggers", text, "sysctl kernel.yama.ptrace_scope=0")
+
+
+def _checkpoints(environment: Mapping[str, str]) -> Finding:
+    program = criu.find(environment)
+    if why := criu.why_not(program):
+        return ok("checkpoints", f"by signal; not by criu: {why}")
+    return ok("checkpoints", f"by signal, and by criu {criu.version(program)} ({shown(program)})")
 
 
 def launchers(environment: Mapping[str, str]) -> list[str]:

@@ -6,6 +6,7 @@ import pytest
 
 from native.errors import UsageError
 from partition.checkpoint import criu
+from partition.doctor.host import findings
 from yod.plan.checkpoint import Backend
 from yod.plan.checkpointing import chosen
 
@@ -48,3 +49,19 @@ def test_what_writes_ranks_down_is_chosen_by_name():
         chosen({**given, "--checkpoint-by": ["dmtcp"]})
     with pytest.raises(UsageError, match="--checkpoint-signal: only with --checkpoint-by signal"):
         chosen({**given, "--checkpoint-signal": ["USR2"]})
+
+
+def test_the_doctor_says_what_keeps_a_host_from_writing_programs_down(tmp_path):
+    environment = {"PATH": str(tmp_path), "YOD_CRIU": "/nowhere/criu"}
+    (found,) = [each for each in findings(environment) if each.subject == "checkpoints"]
+    assert found.text.startswith("by signal; not by criu: there is no criu here: install CRIU 4.1")
+
+
+def test_a_criu_that_does_not_work_here_gives_its_reason(tmp_path, monkeypatch):
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    program = tmp_path / "criu"
+    program.write_text(
+        "#!/bin/sh\necho 'Error (criu/kerndat.c:9): Kernel is too new' >&2\nexit 1\n"
+    )
+    program.chmod(0o755)
+    assert criu.why_not(str(program)) == f"{program} check: Kernel is too new"
