@@ -65,6 +65,15 @@ class BatchRequests:
         """The next step of ending jobs, where it has come."""
         return self._endings.due(now) if self._endings is not None else []
 
+    def endings(self) -> Endings:
+        """The jobs that are being ended."""
+        if self._endings is None:
+            from allocator.ending import Endings
+
+            parts = self._nodes, self._jobs, self._accounting, self._batch
+            self._endings = Endings(*parts, self._limits)
+        return self._endings
+
     def asked(
         self,
         source: PortalId,
@@ -92,13 +101,8 @@ class BatchRequests:
         now: float,
     ) -> list[Action]:
         if isinstance(message, EndJobs):
-            if self._endings is None:
-                from allocator.ending import Endings
-
-                parts = self._nodes, self._jobs, self._accounting, self._batch
-                self._endings = Endings(*parts, self._limits)
             by = self._requests.name_of(principal.uid)
-            return self._endings.asked(source, message, viewer, by, now)
+            return self.endings().asked(source, message, viewer, by, now)
         if not self._is_taken:
             raise RequestRefused(Refusal.BAD_REQUEST, f"{self._name} takes no batch jobs")
         match message:

@@ -16,10 +16,10 @@ from msgspec.structs import astuple
 
 from allocator.asked import BatchRequests
 from allocator.batch.job import BatchRecorded, Earlier, RecordEvent
-from allocator.batch.preempted import Preempted
 from allocator.batch.table import BatchJobs
 from allocator.dependents import Dependents
 from allocator.gate import BatchSystemSaid, Gate
+from allocator.giving_way import GivingWay
 from allocator.jobs.accounting import Accounting
 from allocator.jobs.batch import NO_BATCH, BatchLimits
 from allocator.jobs.grants import Keys, Operators, Owner
@@ -144,7 +144,8 @@ class Bebopd:
         self._operators = operators or Operators()
         self._limits = limits
         self._name = name
-        preempted = Preempted(lambda: self.batch, self.nodes, admission, limits)
+        asks = self.nodes, self.jobs, self.accounting, admission, limits, wall_clock
+        giving_way = GivingWay(lambda: self.batch, lambda: self._asked.endings(), *asks)
         where = self.nodes, self.jobs, placement
         self._requests = Requests(
             self.nodes,
@@ -163,12 +164,12 @@ class Bebopd:
             began=began,
             allocation=allocation,
             expected=expected,
-            policy=lambda slots: policy(*where, slots, limits, preempted, admission),
+            policy=lambda slots: policy(*where, slots, limits, giving_way, admission),
             admission=admission,
             ranking=ranking,
             on_granted=lambda *granted: self.batch.granted(*granted),
             on_refused=lambda *refused: self.batch.refused(*refused),
-            on_preempted=preempted.end,
+            on_preempted=giving_way.end,
         )
         self.batch = BatchJobs(
             self.nodes,
@@ -186,8 +187,8 @@ class Bebopd:
         )
         take = self._dependents.requested
         self._gate = Gate(batch_limits, self._requests, self.jobs, self.accounting, limits, take)
-        parts = self.nodes, self.jobs, self.accounting, self.batch, self._requests
-        self._asked = BatchRequests(*parts, limits, name, is_taken=earlier is not None)
+        parts = self.nodes, self.jobs, self.accounting, self.batch, self._requests, limits, name
+        self._asked: BatchRequests = BatchRequests(*parts, is_taken=earlier is not None)
         self._watching: Watching | None = None  # nobody has watched
         self.refuses = ""
         self._has_begun = False

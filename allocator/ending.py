@@ -8,6 +8,9 @@ the job is still there later, more is done::
     NICEKILL    SIGTERM --nice_kill_s--> SIGKILL --end_s--> reset
     RESET       SIGKILL --end_s--> reset
 
+A launch that gives way (``yod -nice``) ends as at a nicekill, in the grace of its queue if that has
+one.
+
 A reset has each PCT end the job at once, and releases its slots: its yod may be stopped, or gone
 without its connection. A request that names nodes is about the ranks there; the slots stay with the
 job, so it is not reset. A batch job ends as at a cancel, since its script decides about its steps:
@@ -37,6 +40,7 @@ from native.ids import PortalId
 from native.limits import Limits
 from native.machine import Action, Log, Send
 from native.wire import nodes as wire
+from native.wire.base import NAME_MAX, clipped
 from native.wire.nodes import Ending
 from native.wire.status import is_batch_job
 
@@ -113,6 +117,22 @@ class Endings:
         first = tuple(sorted(owned, key=lambda job: job.job_id)[: wire.JOBS_MAX])
         answer = wire.JobsEnding(first, len(ours), len(told), len(met) - len(ours))
         return [*actions, Send(source, answer)]
+
+    def is_ending(self, job_id: int) -> bool:
+        """Whether a job is to be killed, or reset."""
+        return job_id in self._next
+
+    def give_way(self, job: Job, why: str, grace_s: float, now: float) -> list[Action]:
+        """A launch ends so that others have its slots."""
+        by = clipped(why, NAME_MAX)
+        actions = [RecordEvent(job.job_id, why), Log(why, job.job_id)]
+        actions += self._signal(job, job.holdings, SIGTERM, by)
+        if job.state in (JobState.PENDING, JobState.REVOKING):  # no PCT may have heard of it
+            actions += self._jobs.release(job, None, now)
+            self._later(job, Step.RESET, by, now + self._limits.end_s)
+        else:
+            self._later(job, Step.KILL, by, now + grace_s)
+        return actions
 
     def due(self, now: float) -> list[Action]:
         """Go on with the jobs that are still there."""

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from allocator.batch.job import RecordEvent
 from allocator.jobs import ids
 from allocator.jobs.accounting import Accounting, row_of
-from allocator.jobs.assign import RequestRefused, fits_beside, shares_on
+from allocator.jobs.assign import RequestRefused, fits_beside, shares_on, unpacked
 from allocator.jobs.batch import BatchLimits, over_limit
 from allocator.jobs.choosing import Chooser, claim_of
 from allocator.jobs.grants import Keys, Owner, make_grant, runs_of, why_unsendable
@@ -29,10 +29,10 @@ from native.errors import Refusal
 from native.ids import PortalId, Principal, name_of_job
 from native.limits import Limits
 from native.machine import Action, Log, Send
-from native.nodelist import format_spans, named_nodes
+from native.nodelist import format_spans
 from native.text import plural
 from native.wire.alloc import Grant, NodeRequest, NodeSpec, Refused
-from native.wire.base import clipped
+from native.wire.base import NO_TERMS, clipped
 
 _RUNS_MAX = 1 << 14  # ranges of runs in one grant: some 8 bytes each
 
@@ -134,23 +134,10 @@ class Requests:
             self._early.append((source, principal, request))
             return []
         try:
-            return self._answer(source, self.permitted(principal), self._unpacked(request), now)
+            owner, asked = self.permitted(principal), unpacked(request, self._nodes)
+            return self._answer(source, owner, asked, now)
         except RequestRefused as refused:
             return self.refuse(source, principal.uid, refused, now)
-
-    def _unpacked(self, request: NodeRequest) -> NodeRequest:
-        """The request with every listed node.
-
-        Raises:
-            RequestRefused: a list is longer than the partition; it is not made.
-        """
-        for index, spec in enumerate(request.specs):
-            if spec.ranges and spec.listed > len(self._nodes):
-                present = [node.number for node in self._nodes]
-                has = named_nodes(present) if present else "none"
-                text = f"a list of {spec.listed} nodes; this partition has {has}"
-                raise RequestRefused(Refusal.UNKNOWN_NODE, text, index)
-        return replace(request, specs=tuple(spec.unpacked() for spec in request.specs))
 
     def _answer(
         self, source: PortalId, owner: Owner, request: NodeRequest, now: float
@@ -162,18 +149,25 @@ class Requests:
         wanted = (request.terms, request.specs, request.time_s)
         terms, time_s = self._admission.terms(owner, *wanted, is_launch=True)
         request = replace(request, terms=terms, time_s=time_s)
+        if terms.gives_way and self._allocation:
+            text = "a step has nodes of its own allocation: it does not give way (-nice)"
+            raise RequestRefused(Refusal.BAD_REQUEST, text)
         where = self._slots.where(terms, self._admission.nodes_of(terms))
+        claim = claim_of(owner.uid, request, is_batch=False, where=where)
+        unix_time = self._wall_clock()
         try:
-            claim = claim_of(owner.uid, request, is_batch=False, where=where)
-            unix_time = self._wall_clock()
             placement = self._policy.demand_turn(request, claim, self._line, unix_time)
             return self._give(source, owner, request, now, placement=placement, where=where)
         except RequestRefused as refused:
-            if not (request.waits and refused.code is Refusal.BUSY):
+            if refused.code is not Refusal.BUSY:
+                raise
+            asked = request, claim, self._line, unix_time
+            if not (request.waits or self._policy.ends_others(*asked)):
                 raise
             self._demand_others(request, str(refused))
             waiting = Waiting(source, owner, request, now, str(refused), where=where)
-            waiting.submitted = self._wall_clock()
+            waiting.submitted = unix_time
+            self._look_again()  # others may end for it
             return self._wait(waiting)
 
     def deadline(self) -> float | None:
@@ -417,6 +411,7 @@ class Requests:
             root=nodes.spans[0].node,
             is_adopted=not self._ids.is_given(job_id),
             attempt=0 if batch is None else batch.attempt,
+            terms=NO_TERMS if source is None else request.terms,
         )
         self._jobs.add(job, nodes, runs, request.overlaps, now, shares)
         began = self._wall_clock()

@@ -111,7 +111,8 @@ MEANINGS = {
     "kill_delay_s": "after an abnormal end the other ranks have this long to end",
     "node_mtbf_s": "mean time between failures of a node (yod --checkpoint-every auto)",
     "kill_wait_s": "at the end of an allocation its command and steps have this long to end",
-    "nice_kill_s": "jobs that are ended by pingd -nicekill have this long from SIGTERM to SIGKILL",
+    "nice_kill_s": "jobs that are ended by pingd -nicekill, or give way (yod -nice), have "
+    "this long from SIGTERM to SIGKILL",
     "store_answer_s": "a directory of a pct's store takes a byte within this, else it hangs and "
     "the node's jobs end; 0: it is not asked",
     "health_s": "a pct without jobs looks after its node at this interval; 0: never",

@@ -64,7 +64,6 @@ TABLE = {
     "strace": _TRACING,
     "straceoptions": _TRACING,
     "stracenodes": _TRACING,
-    "nice": "yodjob submit has it: it is for jobs that wait; a launch has no priority",
     "show": "programs carry no link version here; --dry-run shows what would be launched",
     "xxx": "programs carry no link version here",
     "Log": "-D -D shows each message",

@@ -147,6 +147,7 @@ def prepare(given: Given, words: list[str], invocation: Invocation) -> Prepared:
         overlaps="--overlap" in given,
         is_exclusive="--exclusive" in given,
         constraint=_last(given, "--constraint") or "",
+        gives_way="-nice" in given,
         wait_s=_wait_s(given),
         arity=_arity(given),
         after=_last(given, "--after") or "",

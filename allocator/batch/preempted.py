@@ -8,11 +8,12 @@ owner, who may stop it: after ``YOD_END_S`` more it is killed, with all that is 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from allocator.batch import running
 from allocator.batch.job import BatchJob, RecordEvent
 from allocator.batch.table import BatchJobs
+from allocator.jobs.line import Waiting
 from allocator.nodes.node import Node
 from allocator.nodes.table import NodeTable
 from allocator.queue.admission import Admission
@@ -23,8 +24,15 @@ from native.text import plural
 from native.wire.base import ATTEMPT_MAX, State
 
 
+def whom_of(waiting: Waiting) -> str:
+    """For whom others end, for their users."""
+    if waiting.job_id:
+        return f"job {waiting.job_id} of {waiting.owner.name}"
+    return waiting.owner.name
+
+
 class Preempted:
-    """Ends jobs that a policy has chosen. See :class:`allocator.queue.policy.Running`.
+    """Ends batch jobs that a policy has chosen. See :class:`allocator.giving_way.GivingWay`.
 
     Args:
         batch: gives the batch jobs, which are made later than this.
@@ -53,13 +61,14 @@ class Preempted:
             return False
         return job.attempt < ATTEMPT_MAX or not self._admission.waits_again(job.terms)
 
-    def end(self, preemption: Preemption, now: float) -> list[Action]:
-        """Tell the victims to end."""
+    def end(self, preemption: Preemption, launches: Collection[int], now: float) -> list[Action]:
+        """Tell the victims to end, but for those that are launches."""
         waiting, victims = preemption.waiting, preemption.victims
-        whom = f"job {waiting.job_id} of {waiting.owner.name}" if waiting.job_id else ""
-        why = f"preempted for {whom or waiting.owner.name} (queue {waiting.request.terms.queue})"
+        why = f"preempted for {whom_of(waiting)} (queue {waiting.request.terms.queue})"
         actions: list[Action] = []
         for job_id in victims:
+            if job_id in launches:
+                continue
             job = self._batch().get(job_id)
             assert job is not None, "it can end"
             node = self._host_of(job)

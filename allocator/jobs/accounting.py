@@ -49,12 +49,14 @@ class Account(Struct):
     Attributes:
         front_end: who is to tell how it ends; None: gone, or not known.
         end: what it has told, or what stands for it.
+        preempted: for whom bebopd ends it; empty: for nobody.
         ended: unix time at which its last slot was free; 0: not yet.
     """
 
     row: Row
     front_end: PortalId | None
     end: JobEnd | None = None
+    preempted: str = ""
     gone_text: str = ""
     ended: float = 0.0
     has_run: bool = False
@@ -153,6 +155,11 @@ class Accounting:
             return self._over(account) if account.end is not None else []
         return []
 
+    def preempted(self, job_id: int, text: str) -> None:
+        """bebopd ends a job for others: unless it completes all the same, that is how it ends."""
+        if (account := self._jobs.get(job_id)) is not None:
+            account.preempted = text
+
     def slots_gone(self, job_id: int, has_run: bool, slot_s: float, now: float) -> list[Action]:
         """A job holds no slot any more."""
         account = self._jobs.get(job_id)
@@ -200,6 +207,8 @@ class Accounting:
     def _over(self, account: Account) -> list[Action]:
         """Forget a job: its row is final."""
         row, end = account.row, _end_of(account)
+        if account.preempted and end.state is not State.COMPLETED:
+            end = JobEnd(State.PREEMPTED, end.exit_status, end.signal, account.preempted)
         job_id = row.job_id
         del self._jobs[job_id]
         self._unseen.discard(job_id)

@@ -22,7 +22,7 @@ from allocator.nodes.table import NodeTable, Placement
 from native.errors import Refusal
 from native.nodelist import format_nodes, named_nodes
 from native.text import plural
-from native.wire.alloc import NO_SHARE, SHARES_MAX, NodeShare, NodeSpec, Share
+from native.wire.alloc import NO_SHARE, SHARES_MAX, NodeRequest, NodeShare, NodeSpec, Share
 from native.wire.base import SIZE_MAX
 from native.wire.placed import NodeSpan, spans_of
 from native.wire.runs import ROWS_MAX
@@ -420,3 +420,18 @@ def _named(nodes: Sequence[Node]) -> str:
     if len(nodes) == 1:
         return f"{nodes[0]} is"
     return f"nodes {format_nodes(node.number for node in nodes)} are"
+
+
+def unpacked(request: NodeRequest, nodes: NodeTable) -> NodeRequest:
+    """A request with every listed node.
+
+    Raises:
+        RequestRefused: a list is longer than the partition; it is not made.
+    """
+    for index, spec in enumerate(request.specs):
+        if spec.ranges and spec.listed > len(nodes):
+            present = [node.number for node in nodes]
+            has = named_nodes(present) if present else "none"
+            text = f"a list of {spec.listed} nodes; this partition has {has}"
+            raise RequestRefused(Refusal.UNKNOWN_NODE, text, index)
+    return replace(request, specs=tuple(spec.unpacked() for spec in request.specs))

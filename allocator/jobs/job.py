@@ -8,6 +8,7 @@ from enum import Enum
 from msgspec import Struct
 
 from native.ids import PortalId
+from native.wire.base import NO_TERMS, Terms
 from native.wire.placed import JobNodes
 from native.wire.runs import JobRuns
 
@@ -57,6 +58,7 @@ class Job(Struct):
         is_adopted: its id is an earlier bebopd's.
         has_run: its PCTs have hosted it.
         attempt: how often it was placed before.
+        terms: of a launch.
         holdings: by node number; never empty while bebopd knows the job.
         placed: where its ranks are; None: it was granted by an earlier bebopd.
     """
@@ -76,6 +78,7 @@ class Job(Struct):
     is_adopted: bool = False
     has_run: bool = False
     attempt: int = 0
+    terms: Terms = NO_TERMS
     holdings: dict[int, Holding] = {}
     placed: tuple[JobNodes, JobRuns] | None = None
 

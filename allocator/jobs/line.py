@@ -77,7 +77,13 @@ class Waiting(Struct, eq=False):
     def holds_back(self) -> bool:
         """Later requests wait for it."""
         names_nodes = any(spec.nodes for spec in self.request.specs)
-        return not (self.request.overlaps or names_nodes or self.is_shut_out)
+        is_any = not (self.request.overlaps or names_nodes or self.is_shut_out)
+        return is_any and not self.gives_way
+
+    @property
+    def gives_way(self) -> bool:
+        """It ends for others when it has slots, and does not come before them in the line."""
+        return self.request.terms.gives_way
 
     @property
     def claim(self) -> Claim:
@@ -127,6 +133,7 @@ class Line:
         self._batch: dict[int, Waiting] = {}  # the batch jobs among them
         self._count_of: Counter[int] = Counter()  # the others, by user
         self._untold: list[Waiting] = []  # who has not been told a place
+        self._giving_way = 0  # how many of them give way
         self.removed = 0
 
     def __len__(self) -> int:
@@ -134,7 +141,13 @@ class Line:
 
     def __iter__(self) -> Iterator[Waiting]:
         """In their order. The line may change meanwhile."""
-        return iter(list(self._waiting))
+        return iter(self._ordered())
+
+    def _ordered(self) -> list[Waiting]:
+        """In their order; those that give way come last."""
+        if not self._giving_way:
+            return list(self._waiting)
+        return sorted(self._waiting, key=lambda waiting: waiting.gives_way)
 
     def rank(self, unix_time: float) -> None:
         """Put them in their order."""
@@ -173,7 +186,9 @@ class Line:
     @property
     def first(self) -> Waiting | None:
         """The longest waiting; None: nobody waits."""
-        return self._waiting[0] if self._waiting else None
+        if not self._giving_way:
+            return self._waiting[0] if self._waiting else None
+        return self._ordered()[0]
 
     @property
     def keeper(self) -> Waiting | None:
@@ -215,6 +230,7 @@ class Line:
         self._insert(waiting, len(self._waiting))
 
     def _insert(self, waiting: Waiting, place: int) -> None:
+        self._giving_way += waiting.gives_way
         if self._ranking is None:
             self._waiting.insert(place, waiting)
         else:  # which gives it its place
@@ -223,7 +239,7 @@ class Line:
 
     def place_of(self, waiting: Waiting) -> int:
         """How many come up to this one."""
-        return self._waiting.index(waiting) + 1
+        return self._ordered().index(waiting) + 1
 
     def of_batch(self, job_id: int) -> Waiting | None:
         """The request of a batch job; None: it does not wait."""
@@ -234,6 +250,7 @@ class Line:
         waiting.count = 0
         place = self._waiting.index(waiting)
         del self._waiting[place]
+        self._giving_way -= waiting.gives_way
         if self._ranking is not None:
             self._ranking.removed(place)
         self.removed += 1
@@ -259,8 +276,9 @@ class Line:
     def news(self) -> Iterator[tuple[PortalId, Queued]]:
         """What yods are to be told of their places: when they come, and when they are first."""
         untold, self._untold = self._untold, []
-        if self._waiting and self._waiting[0].told_place > 1:
-            untold.append(self._waiting[0])
+        first = self.first
+        if first is not None and first.told_place > 1:
+            untold.append(first)
         for waiting in untold:
             if waiting.source is not None and waiting in self._waiting:
                 waiting.told_place = self.place_of(waiting)

@@ -22,7 +22,12 @@ from native.wire.batch import Row
 
 Claimed = Mapping[str, int]  # licences that others have a claim on
 NOBODYS: Claimed = {}
-WITHOUT_QUEUES = ("nice", "requeue_on", "constraint")  # terms of a job where there are none
+WITHOUT_QUEUES = (
+    "nice",
+    "requeue_on",
+    "constraint",
+    "gives_way",
+)  # terms of a job where there are none
 ANY_NODES: frozenset[int] = frozenset()
 
 
@@ -114,6 +119,7 @@ class NoQueues:
         self, owner: Owner, wanted: Terms, specs: Sequence[NodeSpec], time_s: float, is_launch: bool
     ) -> tuple[Terms, float]:
         """Refuse to whoever names a queue, an account or a licence."""
+        demand_launch(wanted, is_launch)
         named = {"queue": wanted.queue, "account": wanted.account}
         named["licence"] = wanted.licences[0][0] if wanted.licences else ""
         for what, name in named.items():
@@ -171,6 +177,17 @@ class NoQueues:
 
 
 NO_QUEUES = NoQueues()
+
+
+def demand_launch(wanted: Terms, is_launch: bool) -> None:
+    """Refuse a batch job that would give way.
+
+    Raises:
+        RequestRefused: it would.
+    """
+    if wanted.gives_way and not is_launch:
+        text = "only a launch gives way (yod -nice), no batch job: see preempt_mode of its queue"
+        raise RequestRefused(Refusal.BAD_REQUEST, text)
 
 
 def fewest_nodes(specs: Sequence[NodeSpec]) -> int:

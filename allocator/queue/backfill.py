@@ -11,10 +11,8 @@ predictability, workloads, and user runtime estimates in scheduling the IBM SP2 
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from functools import partial
-from itertools import count
 from math import inf
 
 from allocator.jobs.assign import RequestRefused
@@ -27,6 +25,7 @@ from allocator.nodes.bookings import Booking, against
 from allocator.nodes.placement import ArrayPlacement
 from allocator.nodes.table import NodeTable, Placement
 from allocator.queue.admission import NOBODYS, Admission, fewest_nodes
+from allocator.queue.plan import Plan
 from allocator.queue.policy import Preemption, Running, Turn
 from allocator.queue.preemption import victims_of
 from allocator.queue.profile import Profile, Start
@@ -35,86 +34,13 @@ from native.errors import Refusal
 from native.limits import Limits
 from native.text import plural
 from native.wire.alloc import NodeRequest
+from native.wire.base import Terms
 
 UNLIMITED_S = 365 * 86400.0  # after which what has no limit is expected to end; it needs more
 KEPT_BACK = 10  # for each that is tried so many may be kept back by the rules of their queues
 OVERDUE_S = 1.0  # that one is expected to need which ends, or should have ended
 
 _ENDING = (JobState.REVOKING, JobState.RELEASING)
-
-
-class Plan:
-    """What was found when the line was last looked at: it holds until slots change.
-
-    Attributes:
-        profile: the free slots but for those that are kept.
-        at: unix time.
-        number: of this plan; each request that it has looked at notes it.
-        count: how many it has looked at that do not begin now.
-        kept: how many of these have an expected start.
-        first: those that nobody behind them may delay, in their order.
-        claimed: licences that these need.
-        too_much: those that do not fit now, so that others that ask for the same are not tried.
-        blocked: those that the rules of their queues keep back, likewise.
-        looked: how many it has looked at, those that were given slots included.
-    """
-
-    _numbers = count(1)
-
-    def __init__(self, profile: Profile, at: float) -> None:
-        self.profile = profile
-        self.at = at
-        self.number = next(self._numbers)
-        self.count = 0
-        self.kept = 0
-        self.first: list[Waiting] = []
-        self.claimed: Counter[str] = Counter()
-        self.too_much: set[object] = set()
-        self.blocked: set[object] = set()
-        self.looked = 0
-        self._state = (-1, -1, -1)
-
-    def is_of(self, nodes: NodeTable, line: Line, freed: int, unix_time: float) -> bool:
-        """Whether it still holds.
-
-        Args:
-            freed: that of the rules of the queues.
-        """
-        is_due = unix_time - self.at >= self.profile.next
-        is_same = self._state == (nodes.changes, line.removed, freed) and not is_due
-        return is_same and self._is_in_order(line)
-
-    def _is_in_order(self, line: Line) -> bool:
-        """Whether all up to the last that nobody may delay follow one another as they did."""
-        left, last = len(self.first), 0
-        firsts = set(map(id, self.first))
-        for waiting in line:
-            if not left:
-                return True
-            if waiting.plan != self.number or waiting.looked_at < last:
-                return False
-            last = waiting.looked_at
-            left -= id(waiting) in firsts
-        return not left
-
-    def look_at(self, waiting: Waiting) -> None:
-        """One is looked at, behind all others."""
-        self.looked += 1
-        waiting.plan, waiting.looked_at = self.number, self.looked
-
-    def expire(self) -> None:
-        """It does not hold any more."""
-        self._state = (-1, -1, -1)
-
-    def claim(self, waiting: Waiting) -> None:
-        """Nobody behind this one may delay it."""
-        self.first.append(waiting)
-        for licence, wanted in waiting.request.terms.licences:
-            self.claimed[licence] += wanted
-
-    def keep(self, nodes: NodeTable, line: Line, freed: int) -> None:
-        """It holds for what is there now."""
-        self._state = (nodes.changes, line.removed, freed)
 
 
 class Backfill:
@@ -183,10 +109,21 @@ class Backfill:
         if has_given and any(self._is_kept_for_nobody(plan, waiting) for waiting in plan.first):
             plan.expire()
             yield from self.turns(line, unix_time)
-        elif self._admission.preempts and (preemption := self._preemption(plan)) is not None:
+        elif self._may_end and (preemption := self._preemption(plan)) is not None:
             yield preemption
             plan.expire()
             yield from self.turns(line, unix_time)
+
+    @property
+    def _may_end(self) -> bool:
+        """Some jobs may be ended for others."""
+        return self._admission.preempts or any(job.terms.gives_way for job in self._jobs)
+
+    def _ends_for(self, terms: Terms, job: Job) -> bool:
+        """Whether a job may be ended for a request on these terms."""
+        if job.terms.gives_way and not terms.gives_way:
+            return True
+        return self._admission.may_preempt(terms, job.job_id)
 
     def _preemption(self, plan: Plan) -> Preemption | None:
         """Whose end would let the first of those begin that may have others ended."""
@@ -197,23 +134,29 @@ class Backfill:
             victims = [
                 job
                 for job in self._jobs
-                if self._admission.may_preempt(request.terms, job.job_id)
-                and self._running.can_end(job.job_id)
+                if self._ends_for(request.terms, job) and self._running.can_end(job.job_id)
             ]
             asked = (claim.uid, request.terms, request.slots, fewest_nodes(request.specs))
             if not victims or self._admission.blocked(*asked):
                 continue
-            chosen = victims_of(victims, partial(self._is_soon, plan, waiting))
+            told = [job for job in self._jobs if self._running.ends(job.job_id)]
+            if told and self._is_soon(plan, waiting, told, ()):
+                continue  # they are in their grace
+            chosen = victims_of(victims, partial(self._is_soon, plan, waiting, told))
             if chosen:
                 return Preemption(waiting, tuple(job.job_id for job in chosen))
         return None
 
-    def _is_soon(self, plan: Plan, waiting: Waiting, victims: Sequence[Job]) -> bool:
-        """Whether a request begins at once where these jobs end, and those before it begin."""
-        gone = {job.job_id for job in victims}
-        ends = ((OVERDUE_S, job) if job.job_id in gone else self._end_of(job) for job in self._jobs)
-        bookings = self._bookings(plan.at)
-        profile = Profile(self._nodes, self._placement, ends, bookings, plan.at)
+    def _is_soon(
+        self, plan: Plan, waiting: Waiting, told: Sequence[Job], victims: Sequence[Job]
+    ) -> bool:
+        """Whether a request begins at once where these jobs end, and those before it begin.
+
+        Args:
+            told: launches that end already.
+        """
+        gone = {job.job_id for job in (*told, *victims)}
+        profile = self._profile(plan.at, gone)
         for each in plan.first:
             start = profile.earliest(each.request, each.claim, each.time_s or inf)
             if each is waiting:
@@ -250,7 +193,8 @@ class Backfill:
         if key not in plan.blocked:
             if not self._is_blocked(plan, request, claim, waiting.request.slots, nodes):
                 return False
-            if request.terms.licences and plan.kept < self._limits.backfill_count:
+            is_first = not waiting.gives_way
+            if is_first and request.terms.licences and plan.kept < self._limits.backfill_count:
                 plan.claim(waiting)
             plan.blocked.add(key)
         waiting.expected = 0.0
@@ -259,7 +203,7 @@ class Backfill:
     def _start(self, plan: Plan, waiting: Waiting, unix_time: float) -> Start | None:
         """Where a request begins now; None: it does not, and may have slots kept for later."""
         request, waiting.expected = waiting.request, 0.0
-        is_kept = plan.kept < self._limits.backfill_count
+        is_kept = plan.kept < self._limits.backfill_count and not waiting.gives_way
         alike = (request.specs, request.is_exclusive, waiting.claim, waiting.time_s)
         if alike in plan.too_much and not is_kept:
             return None
@@ -307,6 +251,24 @@ class Backfill:
             kept = self.booked(request, claim, unix_time, 0.0)
             raise RequestRefused(Refusal.BUSY, kept or self._kept_text(line, claim))
         return None if start is None else start.placement
+
+    def ends_others(self, request: NodeRequest, claim: Claim, line: Line, unix_time: float) -> bool:
+        """Whether it would fit behind those that wait, did none that gives way have slots."""
+        giving_way = {job.job_id for job in self._jobs if job.terms.gives_way}
+        if not giving_way or request.terms.gives_way or self._slots.held:
+            return False
+        giving_way.update(job.job_id for job in self._jobs if self._running.ends(job.job_id))
+        asked = (claim.uid, request.terms, request.slots, fewest_nodes(request.specs))
+        if self._admission.blocked(*asked):
+            return False
+        profile = self._profile(unix_time, giving_way)
+        first = [each for each in line if not each.gives_way][: self._limits.backfill_count]
+        for each in first:
+            start = profile.earliest(each.request, each.claim, each.time_s or inf)
+            if start is not None:
+                profile.take(start, each.request, each.time_s or UNLIMITED_S)
+        start = profile.earliest(request, claim, inf)
+        return start is not None and start.at <= OVERDUE_S
 
     def why_not(
         self, request: NodeRequest, claim: Claim, line: Line, unix_time: float, time_s: float
@@ -390,8 +352,13 @@ class Backfill:
         slots = self._slots.given(request, start.picks)
         return sum(slots.values()), len(slots)
 
-    def _profile(self, unix_time: float) -> Profile:
-        ends = map(self._end_of, self._jobs)
+    def _profile(self, unix_time: float, gone: Container[int] = ()) -> Profile:
+        """The free slots.
+
+        Args:
+            gone: jobs that are to end now.
+        """
+        ends = ((OVERDUE_S, job) if job.job_id in gone else self._end_of(job) for job in self._jobs)
         return Profile(self._nodes, self._placement, ends, self._bookings(unix_time), unix_time)
 
     def _bookings(self, unix_time: float) -> list[Booking]:

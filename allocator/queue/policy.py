@@ -50,6 +50,9 @@ class Running(Protocol):
     def can_end(self, job_id: int) -> bool:
         """Whether a job can be told to end, and was not told so already."""
 
+    def ends(self, job_id: int) -> bool:
+        """Whether a launch was told to end, for others or by somebody's request."""
+
 
 class Expectation(Protocol):
     """When a request is expected to begin, and where.
@@ -93,6 +96,9 @@ class Policy(Protocol):
         Raises:
             RequestRefused: what is free is kept for one that waits.
         """
+
+    def ends_others(self, request: NodeRequest, claim: Claim, line: Line, unix_time: float) -> bool:
+        """Whether a request that comes last in the line begins when launches that give way end."""
 
     def why_not(
         self, request: NodeRequest, claim: Claim, line: Line, unix_time: float, time_s: float
@@ -162,6 +168,10 @@ class FirstInFirstOut:
         if keeper is not None and self._slots.fits(request, claim):
             raise RequestRefused(Refusal.BUSY, kept_text(keeper, self._slots.free(claim)))
         return None
+
+    def ends_others(self, request: NodeRequest, claim: Claim, line: Line, unix_time: float) -> bool:
+        """No step gives way."""
+        return False
 
     def why_not(
         self, request: NodeRequest, claim: Claim, line: Line, unix_time: float, time_s: float

@@ -15,7 +15,7 @@ from allocator.jobs.assign import RequestRefused
 from allocator.jobs.charges import Charge
 from allocator.jobs.grants import Owner
 from allocator.nodes.bookings import Booking
-from allocator.queue.admission import ANY_NODES, NOBODYS, Claimed, fewest_nodes
+from allocator.queue.admission import ANY_NODES, NOBODYS, Claimed, demand_launch, fewest_nodes
 from allocator.queue.rules import (
     EVERYBODY,
     NO_RULES,
@@ -125,6 +125,7 @@ class QueueTable:
         self, owner: Owner, wanted: Terms, specs: Sequence[NodeSpec], time_s: float, is_launch: bool
     ) -> tuple[Terms, float]:
         """The terms of a new job. The text of a refusal names the limit."""
+        demand_launch(wanted, is_launch)
         name = wanted.queue or self.rules.default
         queue = self.rules.queues.get(name)
         if queue is None:

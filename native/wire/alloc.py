@@ -369,6 +369,12 @@ class Queued(Message, frozen=True, tag="alloc.queued"):
     text: Text
 
 
+class GiveWay(JobMessage, frozen=True, tag="alloc.give_way"):
+    """bebopd ends a launch that gives way, and tells its yod for whom, and how."""
+
+    text: Text
+
+
 class Release(JobMessage, frozen=True, tag="alloc.release"):
     """yod is through with a job's nodes, or never used them.
 

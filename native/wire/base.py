@@ -289,6 +289,7 @@ class Terms(Part, frozen=True):
         nice: points that it gives up of its priority.
         requeue_on: it waits again when its script ends with this exit status; 0: with none.
         constraint: features that its nodes have, as an expression; empty: any.
+        gives_way: it ends when one that does not give way needs its slots.
     """
 
     queue: Name = ""
@@ -297,6 +298,7 @@ class Terms(Part, frozen=True):
     nice: Nice = 0
     requeue_on: Annotated[int, Meta(ge=0, le=255)] = 0
     constraint: Annotated[str, Meta(max_length=CONSTRAINT_MAX)] = ""
+    gives_way: bool = False
 
 
 NO_TERMS = Terms()

@@ -56,6 +56,8 @@ class Allocation:
         self._bebopd = bebopd
         self._bebopd_name = bebopd_name
         self._limits = limits
+        # A request that does not wait is in the line only while launches that give way end for it.
+        self._wait_s = plan.wait_s or limits.nice_kill_s + 2 * limits.end_s
         self._awaited = ""  # what the request waits for in bebopd's line
         self._request: alloc.NodeRequest | None = None
         self._asked_at = 0.0
@@ -69,6 +71,9 @@ class Allocation:
         specs = tuple(spec.packed() for spec in plan.specs)
         if (listed := sum(spec.listed for spec in specs)) > alloc.LISTED_MAX:
             return self._too_long(f"lists of {listed} nodes in all, at most {alloc.LISTED_MAX}")
+        constraint, gives_way = plan.options.constraint, plan.options.gives_way
+        is_any = not (constraint or gives_way)
+        terms = NO_TERMS if is_any else Terms(constraint=constraint, gives_way=gives_way)
         request = alloc.NodeRequest(
             specs,
             programs,
@@ -78,7 +83,7 @@ class Allocation:
             plan.options.overlaps,
             plan.options.is_exclusive,
             plan.after,
-            Terms(constraint=chosen) if (chosen := plan.options.constraint) else NO_TERMS,
+            terms,
         )
         if (size := len(codec.encode_part(request))) > MESSAGE_MAX_BYTES:
             return self._too_long(
@@ -90,9 +95,13 @@ class Allocation:
     def queued(self, queued: alloc.Queued, now: float) -> list[Action]:
         """bebopd answers when nodes are free, or we stop waiting."""
         if not self._awaited:
-            self._progress.wait_silently(self._plan.wait_s)
+            self._progress.wait_silently(self._wait_s)
         self._awaited = queued.text
         return [Tell(queued_text(queued), is_error=False)]
+
+    def gives_way(self, message: alloc.GiveWay, now: float) -> list[Action]:
+        """bebopd ends the job, so that another one has its slots: the PCTs send the signals."""
+        return [Tell(message.text)]
 
     def refused(self, refused: alloc.Refused, now: float) -> list[Action]:
         """bebopd gives no nodes; a line of a load file may be why."""
@@ -117,7 +126,7 @@ class Allocation:
     def timed_out(self, _: DeadlineReached, now: float) -> list[Action]:
         """bebopd does not answer, or nodes have not become free in time."""
         if self._awaited:
-            text = f"no nodes in {self._plan.wait_s:g} s (--wait): {self._awaited}"
+            text = f"no nodes in {self._wait_s:g} s (--wait): {self._awaited}"
             return [Tell(text), *self._fail(NEVER_STARTED, text)]
         return self._no_answer(no_answer_text(self._limits))
 

@@ -148,6 +148,7 @@ class Launch:
         }
         before_end: Row = {
             **granted,
+            alloc.GiveWay: allocation.gives_way,
             load.Failure: failures.failed,
             load.Released: ending.nodes_ended,
             PeerGone: failures.peer_gone,

@@ -61,6 +61,7 @@ class Options(Struct, frozen=True):
         overlaps: a step shares the slots that others have (``--overlap``).
         is_exclusive: nobody else has slots of the job's nodes (``--exclusive``).
         constraint: features of the job's nodes (``--constraint``); empty: any.
+        gives_way: the job ends when another one needs its slots (``-nice``).
         wait_s: how long to wait for nodes that others have; infinity: any time; 0: not at all;
             None: a step of an allocation, or what waits for other jobs, any time, another job
             not at all.
@@ -87,6 +88,7 @@ class Options(Struct, frozen=True):
     outlives_nodes: bool = False
     is_exclusive: bool = False
     constraint: str = ""
+    gives_way: bool = False
     wait_s: float | None = None
     arity: int = 0
     after: str = ""

@@ -1,0 +1,97 @@
+"""Jobs that end so that others have their slots: batch jobs, and launches that give way. Pure.
+
+A batch job is ended by its broker (:mod:`allocator.batch.preempted`). A launch that gives way
+(``yod -nice``) has none: its PCTs are told to signal its ranks, as at a nicekill
+(:mod:`allocator.ending`), and its yod is told why. What was planned is kept in memory: a later
+bebopd knows no launch as one that gives way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from allocator.batch.preempted import Preempted, whom_of
+from allocator.batch.table import BatchJobs
+from allocator.jobs.accounting import Accounting
+from allocator.jobs.job import Job, JobState
+from allocator.jobs.table import JobTable
+from allocator.nodes.table import NodeTable
+from allocator.queue.admission import Admission
+from allocator.queue.policy import Preemption
+from native.limits import Limits
+from native.machine import Action, Send
+from native.wire.alloc import GiveWay
+from native.wire.base import clipped
+
+if TYPE_CHECKING:
+    from allocator.ending import Endings
+
+_HELD = (JobState.PENDING, JobState.RUNNING, JobState.REVOKING)
+
+
+class GivingWay:
+    """Ends jobs that a policy has chosen. See :class:`allocator.queue.policy.Running`.
+
+    Args:
+        batch, endings: give what is made later than this: the batch jobs, and what ends launches.
+    """
+
+    def __init__(
+        self,
+        batch: Callable[[], BatchJobs],
+        endings: Callable[[], Endings],
+        nodes: NodeTable,
+        jobs: JobTable,
+        accounting: Accounting,
+        admission: Admission,
+        limits: Limits,
+        unix_time: Callable[[], float],
+    ) -> None:
+        self._of_batch = Preempted(batch, nodes, admission, limits)
+        self._endings = endings
+        self._jobs = jobs
+        self._accounting = accounting
+        self._admission = admission
+        self._limits = limits
+        self._unix_time = unix_time
+        self._kill_at: dict[int, float] = {}  # unix time, by the launch that was told to end
+
+    def left(self, job_id: int) -> float | None:
+        """Until the limit of a job, or its SIGKILL, in seconds; None: it has none."""
+        if (kill_at := self._kill_at.get(job_id)) is not None:
+            return kill_at - self._unix_time()
+        return self._of_batch.left(job_id)
+
+    def can_end(self, job_id: int) -> bool:
+        """Whether a job can be told to end, and was not told so already."""
+        job = self._jobs.get(job_id)
+        if job is None or not job.terms.gives_way:
+            return self._of_batch.can_end(job_id)
+        return job.state in _HELD and not self.ends(job_id)
+
+    def ends(self, job_id: int) -> bool:
+        """Whether a launch was told to end, for others or by somebody's request."""
+        return job_id in self._kill_at or self._endings().is_ending(job_id)
+
+    def end(self, preemption: Preemption, now: float) -> list[Action]:
+        """Tell the victims to end."""
+        there = map(self._jobs.get, preemption.victims)
+        launches = [job for job in there if job is not None and job.terms.gives_way]
+        actions = self._of_batch.end(preemption, {job.job_id for job in launches}, now)
+        self._kill_at = {
+            job_id: at for job_id, at in self._kill_at.items() if self._jobs.get(job_id)
+        }
+        for job in launches:
+            actions += self._end_launch(job, f"for {whom_of(preemption.waiting)}", now)
+        return actions
+
+    def _end_launch(self, job: Job, why: str, now: float) -> list[Action]:
+        grace_s = self._admission.preempt_grace(job.terms) or self._limits.nice_kill_s
+        self._kill_at[job.job_id] = self._unix_time() + grace_s
+        self._accounting.preempted(job.job_id, f"gave way {why}")
+        text = f"gives way {why} (-nice): SIGTERM sent to all ranks, SIGKILL in {grace_s:g} s"
+        told: list[Action] = []
+        if job.requester is not None:
+            told = [Send(job.requester, GiveWay(job.job_id, clipped(text)))]
+        return told + self._endings().give_way(job, f"gives way {why}", grace_s, now)
