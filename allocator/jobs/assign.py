@@ -97,7 +97,9 @@ def picks_of(
     if isinstance(picks, list):
         return picks
     # A request that would fit if every slot were free gets "not now" instead of "too many".
-    empty = _placement(nodes, lambda node: node.slots)
+    if nodes.empty is None:
+        nodes.empty = _placement(nodes, lambda node: node.slots)
+    empty = nodes.empty
     mine = empty.admitting(claim)
     never = attempt(specs, nodes, mine, _all_of)
     if isinstance(never, list):

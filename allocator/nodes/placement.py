@@ -12,7 +12,7 @@ from allocator.nodes.policies import Ints, Policy, lowest
 from native.wire.placed import NodeSpan
 
 _CHUNK_COUNT = 1024  # places that are looked at together
-_CLAIMS_COUNT = 64  # of which it is remembered which nodes they may not have
+_CLAIMS_COUNT = 64  # of which it is remembered which nodes they may have, or may not
 
 
 class ArrayPlacement:
@@ -32,6 +32,7 @@ class ArrayPlacement:
         self._is_unused = np.zeros(size, dtype=np.bool_)
         self._kept: dict[int, Access] = {}  # nodes that not everybody may have
         self._shut: dict[Claim, Ints] = {}  # those that a claim may not have; remembered
+        self._sets: dict[frozenset[int], Ints] = {}  # those of features and queues, likewise
 
     def follow(self, policy: Policy) -> None:
         """Go by this policy from now on."""
@@ -91,8 +92,12 @@ class ArrayPlacement:
 
     def _among(self, nodes: frozenset[int]) -> ArrayPlacement:
         """The same, with free slots on these nodes only."""
+        if (numbers := self._sets.get(nodes)) is None:
+            if len(self._sets) >= _CLAIMS_COUNT:
+                self._sets.clear()
+            numbers = self._sets[nodes] = np.fromiter(nodes, dtype=np.int64, count=len(nodes))
         free = np.zeros_like(self._free)
-        numbers = [node for node in nodes if node < len(free)]  # of those of none, nothing
+        numbers = numbers[numbers < len(free)]  # of those of none, nothing
         free[numbers] = self._free[numbers]
         return self._with(free)
 

@@ -110,6 +110,7 @@ class NodeTable:
 
     Attributes:
         changes: of free slots, counted.
+        empty: a placement in which all slots are free; None: to be made.
         closed: nodes of which no slot is given.
         exclusive: nodes that one job at a time has, whole.
         features: the nodes that have each, by the nodes file.
@@ -154,6 +155,7 @@ class NodeTable:
         self._up_count = 0
         self._rules = Rules(self._nodes)
         self.changes = 0
+        self.empty: Placement | None = None
         self.features: Mapping[str, frozenset[int]] = {}
 
     def __len__(self) -> int:
@@ -183,6 +185,7 @@ class NodeTable:
             self._orders[number] = orders
         self._bookings = None
         self.changes += 1  # others may have what is free
+        self.empty = None
         if (node := self._nodes.get(number)) is not None:
             node.orders = orders
             self._placement.set_access(number, node.access)
@@ -245,15 +248,17 @@ class NodeTable:
         node = self._nodes.get(number)
         if node is None:
             node = self._nodes[number] = new_node(number, announce, peer, now, self.orders(number))
-            arrival, before = Arrival.FIRST, None
+            arrival, before, slots = Arrival.FIRST, None, 0
             node.portion, node.is_exclusive = self.portion(number), number in self.exclusive
             self._placement.set_access(number, node.access)
         else:
             arrival = self._again(node, announce, peer, now)
-            before = node.name, node.address
-            self._slots -= node.slots
+            before, slots = (node.name, node.address), node.slots
+            self._slots -= slots
             self._up_count -= node.is_up
             self._update(node, announce, peer, now)
+        if node.slots != slots:
+            self.empty = None
         self._slots += node.slots
         self._up_count += 1
         self._by_peer[node.peer] = node
@@ -346,6 +351,7 @@ class NodeTable:
         for name, number in fixed.items():
             self._name(name, number)
         self._portions, self.exclusive = dict(portions), frozenset(exclusive)
+        self.empty = None
         for node in self:
             number = node.number
             node.portion, node.is_exclusive = self.portion(number), number in self.exclusive
