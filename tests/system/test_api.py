@@ -62,8 +62,12 @@ def test_output_is_kept_in_whole_lines_and_apart_from_the_words_of_yod():
     done = sh("printf 'a %d\n' $YOD_RANK; printf err >&2; exit 3", size=2, label=True)
     assert sorted(done.stdout.splitlines()) == [b"0: a 0", b"1: a 1"]
     assert sorted(done.stderr.split()) == [b"0:", b"1:", b"err", b"err"]
-    assert (done.exit_status, done.messages) == (3, ())
-    assert len(done.summary) == 1 and "ended with exit code 3" in done.summary[0]
+    assert done.exit_status == 3
+    # The first failure may be told before the other rank has ended.
+    assert all("ended with exit code 3; the others have" in text for text in done.messages)
+    assert len(done.summary) <= 1 and len(done.messages) <= 1
+    assert all("ended with exit code 3" in text for text in done.summary)
+    assert done.summary or done.messages
 
 
 def test_input_goes_to_rank_0_and_ends():

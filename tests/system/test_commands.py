@@ -56,7 +56,8 @@ RARE = {
 # One that is missing here may belong into the function that needs it.
 OF_A_LAUNCH = {
     "allocator": (
-        "asked bebopd dependents driver gate records releases requests uses violation waiting"
+        "asked bebopd dependents driver gate giving_way records releases requests uses violation"
+        " waiting"
     ),
     "allocator.batch": (
         "arrays changes dependencies entrance holds hooks job outcome placed preempted priorities"

@@ -402,10 +402,10 @@ def test_a_node_that_a_check_of_the_sites_finds_unfit_is_in_trouble_until_it_is_
     site, start_local
 ):
     sick = site.directory / "sick"
-    sick.touch()
     text = f"echo $YOD_HOOK $YOD_NODE_NAME >>$log\ntest ! -e {sick} || {{ echo hot >&2; exit 1; }}"
     site.hook("health", text=text)
     partition = start_local(1, env={**site.env, "YOD_HEALTH_S": "0.1"})
+    sick.touch()
     wait_until(lambda: partition.states() == ["trouble"])
     shown = finish(partition.start_command(BIN / "pingd")).out
     assert "node 0 in trouble: health check h1: hot\n" in shown

@@ -100,8 +100,9 @@ def test_a_hundred_failing_ranks_are_a_few_lines(start_local):
     local = start_local(2, slots=50)
     done = local.yod("-sz", "100", "sh", "-c", "exit 9")
     assert done.status == 9
-    assert len(done.err.splitlines()) == 1
-    assert "ranks 0..99" in done.err and "9" in done.err
+    *first, last = done.err.splitlines()  # the first failure may be told at once
+    assert len(first) <= 1
+    assert "ranks 0..99" in last and "ended with exit code 9" in last
 
 
 # -- MPI ------------------------------------------------------------------

@@ -208,10 +208,10 @@ SCRIPT = """
 import os
 import yod.pilot as rp
 
-def node(n):
+def node(n, way):
     import pathlib, time
-    pathlib.Path(f"../{n}").touch()
-    while not all(pathlib.Path(f"../{each}").exists() for each in range(4)):
+    pathlib.Path(f"../{way}{n}").touch()
+    while not all(pathlib.Path(f"../{way}{each}").exists() for each in range(4)):
         time.sleep(0.01)
     return os.environ["YOD_NODE_NAME"]
 
@@ -220,7 +220,10 @@ with rp.Session() as session:
     entries = {"resource": "yod.partition", "cores": 4, "runtime": 5}
     tmgr.add_pilots(rp.PilotManager(session).submit_pilots(entries))
     tasks = tmgr.submit_tasks(
-        [rp.TaskDescription({"mode": "function", "function": node, "args": [n]}) for n in range(4)]
+        [
+            rp.TaskDescription({"mode": "function", "function": node, "args": [n, "task"]})
+            for n in range(4)
+        ]
     )
     print(tmgr.wait_tasks(timeout=60))
     print(sorted(task.return_value for task in tasks))
@@ -230,7 +233,10 @@ with rp.Session() as session:
     (raptor,) = tmgr.submit_raptors({"mode": rp.RAPTOR_MASTER})
     raptor.submit_workers([{"ranks": 2}] * 2)
     tasks = raptor.submit_tasks(
-        [rp.TaskDescription({"mode": "function", "function": node, "args": [n]}) for n in range(4)]
+        [
+            rp.TaskDescription({"mode": "function", "function": node, "args": [n, "raptor"]})
+            for n in range(4)
+        ]
     )
     tmgr.wait_tasks([task.uid for task in tasks], timeout=60)
     print(sorted(task.return_value for task in tasks))
