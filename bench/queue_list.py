@@ -93,8 +93,10 @@ def main() -> None:
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="yod-bench-")))
         where, environment, yodjob = ours(stack, scratch)
-        hold = [yodjob, "submit", "-sz", str(NODES * SLOTS), "--wrap", "exec sleep infinity"]
-        subprocess.run(hold, env=environment, check=True, stdout=subprocess.DEVNULL)
+        words = ["-sz", str(NODES * SLOTS), "-o", "/dev/null", "--wrap", "exec sleep infinity"]
+        subprocess.run(
+            [yodjob, "submit", *words], env=environment, check=True, stdout=subprocess.DEVNULL
+        )
         rate = fill(where, options.jobs)
         seconds, waited_ms = [], []
         for number in range(options.rounds + 1):
