@@ -192,13 +192,17 @@ class FunctionPool:
         link = Link(end, self._place.reactor, hello, lambda _: None)
 
     def _rank_came(self, told: wire.Here, link: Link) -> None:
-        """A worker of a raptor."""
+        """A worker of a raptor; it ends when its connection is closed."""
         self._come -= 1
         number = self._come
+        try:
+            first = self._raptors.came(number, told.raptor)
+        except KeyError:  # others have done all calls meanwhile
+            link.close()
+            return
         link.redirect(partial(self._take, number), partial(self._rank_gone, number))
         self._links[number] = link
         self._ranks[number] = told.task
-        first = self._raptors.came(number, told.raptor)
         if first:
             self._give(number, first)
 

@@ -37,7 +37,13 @@ class Raptors:
         return None
 
     def came(self, worker: int, raptor: str) -> str:
-        """A worker is there: its first call; empty: none waits."""
+        """A worker is there: its first call; empty: none waits.
+
+        Raises:
+            KeyError: the raptor has ended.
+        """
+        if raptor in self._ended:
+            raise KeyError(raptor)
         self._raptors[worker] = raptor
         return self._next(worker)
 

@@ -191,6 +191,17 @@ def test_a_worker_of_a_raptor_that_is_lost_loses_its_call_alone():
     assert raptors.want("c", "r") is None
 
 
+def test_a_worker_that_comes_when_its_raptor_has_ended_is_not_kept():
+    raptors = Raptors()
+    raptors.want("a", "r")
+    raptors.came(-1, "r")
+    assert raptors.answered(-1) == ("a", "")
+    assert raptors.end("r") == ([], [-1])
+    with pytest.raises(KeyError):
+        raptors.came(-2, "r")
+    assert raptors.gone(-2) == ""
+
+
 def test_a_call_that_is_not_wanted_is_taken_from_the_line_or_its_worker_is_named():
     raptors = Raptors()
     for uid in ("a", "b"):
