@@ -18,8 +18,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
+from itertools import islice
 from pathlib import Path
 
 import results
@@ -35,7 +36,7 @@ from native.wire.base import Message
 from partition.batch import ask
 from partition.find.discover import Where
 from partition.status.reached import reached
-from partition.submit.message import submission, wrapped
+from partition.submit.message import Script, submission, wrapped
 
 NODES, SLOTS = 4, 4
 PER_S, ARRIVAL_MS, SHELL_MS = 1000, 30, 90
@@ -44,13 +45,23 @@ LIMIT_S = 120.0
 FIRST = "#!/bin/sh\ndate +%s.%N > {file}\n"
 
 
-def submissions_per_s(where: Where, count: int) -> float:
-    """Submissions that one client has durably answered in a second; the jobs are cancelled."""
-    script = wrapped("true")
-    messages = [submission(script, NodeSpec(1), "", 0.0, "", "/dev/null") for _ in range(count)]
+def hand_in(where: Where, messages: Iterable[batch.Submit], most: int) -> tuple[list[int], float]:
+    """One client hands jobs in, each answered behind its commit; their ids, and the seconds.
+
+    Args:
+        most: so many have no answer yet, at most.
+    """
     in_force = limits.load(os.environ)
+    left = iter(messages)
     job_ids: list[int] = []
+    sent = 0
     with reached(where, in_force) as (port, bebopd, reactor):
+
+        def send(some: int) -> None:
+            nonlocal sent
+            for message in islice(left, some):
+                port.send(PortalId(*bebopd), message)
+                sent += 1
 
         def ready() -> None:
             for event in port.events():
@@ -58,18 +69,31 @@ def submissions_per_s(where: Where, count: int) -> float:
                 assert not isinstance(answer, Refused), answer
                 if isinstance(answer, batch.Submitted):
                     job_ids.append(answer.job_id)
-            if len(job_ids) == count:
+                    send(1)
+            if len(job_ids) == sent:
                 reactor.stop()
 
         watch = port.listen(reactor, ready)
         began = time.perf_counter()
-        for message in messages:
-            port.send(PortalId(*bebopd), message)
+        send(most)
         reactor.run()
         seconds = time.perf_counter() - began
         watch.close()
+    return job_ids, seconds
+
+
+def of_one_slot(script: Script) -> batch.Submit:
+    """The submission of a job whose output nobody wants."""
+    return submission(script, NodeSpec(1), "", 0.0, "", "/dev/null")
+
+
+def submissions_per_s(where: Where, count: int) -> float:
+    """Submissions that one client has durably answered in a second; the jobs are cancelled."""
+    script = wrapped("true")
+    messages = [of_one_slot(script) for _ in range(count)]
+    job_ids, seconds = hand_in(where, messages, count)
     for job_id in job_ids:
-        ask.order(where, in_force, batch.Cancel(job_id))
+        ask.order(where, limits.load(os.environ), batch.Cancel(job_id))
     return count / seconds
 
 

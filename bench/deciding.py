@@ -18,26 +18,19 @@ from pathlib import Path
 
 import results
 from launch import machine, table
+from virtual import DAEMON, Partition, pct
 
-from allocator.batch.job import BatchRecorded, Earlier, RecordBatchJob, StartBroker
-from allocator.bebopd import Bebopd
-from allocator.jobs.grants import Owner
-from allocator.nodes.placement import ArrayPlacement
 from allocator.queue import file
 from allocator.queue.backfill import Backfill
 from allocator.queue.ranking import Ranking
 from allocator.queue.table import QueueTable
 from native.ids import PortalId, Principal, PrincipalKind
-from native.limits import Limits
-from native.machine import Event, MessageReceived
 from native.wire import batch
-from native.wire.alloc import Freed, Needs, NodeSpec
+from native.wire.alloc import Needs, NodeSpec
 from native.wire.base import Terms
 from native.wire.status import Announce
 
-DAEMON = Principal(PrincipalKind.PARTITION, 0)
 USERS = [Principal(PrincipalKind.USER, 1000 + number) for number in range(10)]
-FOREVER_S = 1e12
 KEPT = 50  # expected starts
 SLOTS, GIB = 4, 1 << 30
 MEAN_MS, MOST_MS = 20, 200
@@ -63,49 +56,32 @@ queue = 1000
 """
 
 
-class Partition:
-    """A bebopd with its nodes and its jobs, in virtual time."""
+class Site(Partition):
+    """A partition whose nodes have memory and features, and whose jobs wait in three queues."""
 
     def __init__(self, nodes: int, seed: int) -> None:
-        self.now = 1e6
         self._random = random.Random(seed)
         self._numbers = count(1)
         self._running: list[int] = []
-        self._began = 0
         queues = QueueTable(
             file.parse(QUEUES, "queues"), lambda uid, group: False, {}, lambda uid: None
         )
-        limits = Limits(
-            silent_s=FOREVER_S,
-            pending_s=FOREVER_S,
-            submitted_count=1 << 30,
-            submitted_each_count=1 << 30,
-            backfill_count=KEPT,
-        )
-        self._machine = Bebopd(
-            ArrayPlacement(),
+        super().__init__(
+            KEPT,
             policy=Backfill,
             admission=queues,
             ranking=lambda slots: Ranking(queues, slots),
-            epoch=1,
-            next_job_id=1,
-            sign=lambda data: bytes(16),
-            job_key=lambda job_id, uid, expires: bytes(32),
-            owner_of=lambda uid: Owner(uid, f"user{uid}", uid),
-            wall_clock=lambda: self.now,
-            limits=limits,
-            earlier=Earlier(),
         )
         halves = frozenset(range(0, nodes, 2)), frozenset(range(1, nodes, 2))
-        self._machine.nodes.features = dict(zip(("fast", "big"), halves, strict=True))
+        self.machine.nodes.features = dict(zip(("fast", "big"), halves, strict=True))
         for number in range(nodes):
-            at = _pct(number)
+            at = pct(number)
             told = Announce(number, f"n{number}", SLOTS, at.nid, at.pid, 1, memory=64 * GIB)
-            self._handle(MessageReceived(at, DAEMON, told))
+            self.tell(at, told, DAEMON)
 
     @property
     def waiting(self) -> int:
-        return len(self._machine.batch) - len(self._running)
+        return len(self.machine.batch) - len(self._running)
 
     @property
     def running(self) -> int:
@@ -125,40 +101,23 @@ class Partition:
         token = number.to_bytes(batch.TOKEN_BYTES, "big")
         spec = NodeSpec(size, needs=needs)
         message = batch.Submit(token, spec, "job", time_s, b"task", terms=terms)
-        by = draw.choice(USERS)
-        self._handle(MessageReceived(PortalId(1, 70_000 + number), by, message))
+        self.tell(PortalId(1, 70_000 + number), message, draw.choice(USERS))
 
     def end(self) -> None:
         """One that runs ends."""
         self.now += 1.0
         place = self._random.randrange(len(self._running))
         self._running[place], self._running[-1] = self._running[-1], self._running[place]
-        job_id = self._running.pop()
-        held = self._machine.jobs[job_id]
-        root, numbers = _pct(held.root), sorted(held.holdings)
-        self._handle(MessageReceived(root, DAEMON, batch.BrokerEnded(job_id, 0, b"")))
-        self._handle(MessageReceived(root, DAEMON, Freed.of(job_id, numbers)))
+        self.ended(self._running.pop())
 
-    def _handle(self, event: Event) -> None:
-        actions = self._machine.handle(event, self.now)
-        recorded = [action.job.job_id for action in actions if isinstance(action, RecordBatchJob)]
-        if recorded:
-            self._handle(BatchRecorded(tuple(dict.fromkeys(recorded))))
-        for action in actions:
-            if isinstance(action, StartBroker):
-                job_id = action.job.job_id
-                self._running.append(job_id)
-                root = _pct(self._machine.jobs[job_id].root)
-                self._handle(MessageReceived(root, DAEMON, batch.Started(job_id)))
+    def begins(self, job_id: int) -> None:
+        self._running.append(job_id)
+        self.started(job_id)
 
 
-def _pct(number: int) -> PortalId:
-    return PortalId((10 << 24) + number, 7117)
-
-
-def measured(nodes: int, jobs: int, events: int) -> tuple[list[float], Partition]:
+def measured(nodes: int, jobs: int, events: int) -> tuple[list[float], Site]:
     """The milliseconds of each end or submission, when the line is as long as it is to be."""
-    partition = Partition(nodes, seed=1)
+    partition = Site(nodes, seed=1)
     while partition.waiting < jobs:
         partition.submit()
     took_ms = []
@@ -169,7 +128,7 @@ def measured(nodes: int, jobs: int, events: int) -> tuple[list[float], Partition
     return took_ms, partition
 
 
-def report(took_ms: list[float], partition: Partition, nodes: int, events: int) -> str:
+def report(took_ms: list[float], partition: Site, nodes: int, events: int) -> str:
     """The results as a section of Markdown."""
     lines = [
         "# Decisions with a long queue",

@@ -295,33 +295,38 @@ def main() -> None:
     parser.add_argument("--write", type=Path)
     asked = parser.parse_args()
     lines = ["# Many tasks in a pilot", "", *machine()]
-    if asked.tasks:
-        here, absent = ways(asked.tasks, asked.peers)
-        columns = {
-            "per_s": ("tasks/s", "{:.0f}"),
-            "first_s": ("first task, s", "{:.2f}"),
-            "close_s": ("close, s", "{:.2f}"),
-        }
+    sections = (
+        (
+            asked.tasks,
+            ways,
+            "tasks of `true`, {cores} at a time",
+            {
+                "per_s": ("tasks/s", "{:.0f}"),
+                "first_s": ("first task, s", "{:.2f}"),
+                "close_s": ("close, s", "{:.2f}"),
+            },
+        ),
+        (
+            asked.calls,
+            call_ways,
+            "calls of a function in {cores} warm workers",
+            {
+                "one_per_s": ("one at a time, calls/s", "{:.0f}"),
+                "submitted_per_s": ("submitted, calls/s", "{:.0f}"),
+                "mapped_per_s": ("mapped, calls/s", "{:.0f}"),
+            },
+        ),
+    )
+    for count, ways_of, what, columns in sections:
+        if not count:
+            continue
+        here, absent = ways_of(count, asked.peers)
         lines += [
             "",
-            f"{asked.tasks} tasks of `true`, {CORES} at a time; medians of"
-            f" {asked.rounds} rounds. Not here: {', '.join(absent) or 'none'}.",
+            f"{count} {what.format(cores=CORES)}; medians of {asked.rounds} rounds."
+            f" Not here: {', '.join(absent) or 'none'}.",
             "",
-            *table(measure(here, asked.tasks, asked.rounds), columns),
-        ]
-    if asked.calls:
-        here, absent = call_ways(asked.calls, asked.peers)
-        columns = {
-            "one_per_s": ("one at a time, calls/s", "{:.0f}"),
-            "submitted_per_s": ("submitted, calls/s", "{:.0f}"),
-            "mapped_per_s": ("mapped, calls/s", "{:.0f}"),
-        }
-        lines += [
-            "",
-            f"{asked.calls} calls of a function in {CORES} warm workers; medians of"
-            f" {asked.rounds} rounds. Not here: {', '.join(absent) or 'none'}.",
-            "",
-            *table(measure(here, asked.calls, asked.rounds), columns),
+            *table(measure(here, count, asked.rounds), columns),
         ]
     text = "\n".join(lines) + "\n"
     print(text)

@@ -20,18 +20,13 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import results
-from batch import NODES, SLOTS, ours
+from batch import NODES, SLOTS, hand_in, of_one_slot, ours
 from launch import machine, table
 
 from native import limits
-from native.ids import PortalId
-from native.wire import batch
-from native.wire.alloc import NodeSpec
-from native.wire.base import Message
 from partition.batch import ask
 from partition.find.discover import Where
-from partition.status.reached import reached
-from partition.submit.message import submission, wrapped
+from partition.submit.message import wrapped
 
 LIST_S, OTHERS_MS = 1.0, 20
 WINDOW = 256  # submissions that are not answered yet
@@ -41,31 +36,8 @@ COUNTS = ("YOD_SUBMITTED_EACH_COUNT", "YOD_SUBMITTED_COUNT")
 def fill(where: Where, count: int) -> float:
     """So many jobs wait; the submissions a second."""
     script = wrapped("true")
-    answered = 0
-    with reached(where, limits.load(os.environ)) as (port, bebopd, reactor):
-
-        def send(some: int) -> None:
-            for _ in range(some):
-                message = submission(script, NodeSpec(1), "", 0.0, "", "/dev/null")
-                port.send(PortalId(*bebopd), message)
-
-        def ready() -> None:
-            nonlocal answered
-            for event in port.events():
-                answer: Message | None = getattr(event, "message", None)
-                assert isinstance(answer, batch.Submitted), answer
-                answered += 1
-                if answered + WINDOW <= count:
-                    send(1)
-            if answered == count:
-                reactor.stop()
-
-        watch = port.listen(reactor, ready)
-        began = time.perf_counter()
-        send(min(WINDOW, count))
-        reactor.run()
-        watch.close()
-    return count / (time.perf_counter() - began)
+    messages = (of_one_slot(script) for _ in range(count))
+    return count / hand_in(where, messages, WINDOW)[1]
 
 
 def listed(yodjob: str, where: Where) -> tuple[float, list[float]]:

@@ -26,25 +26,20 @@ import results
 import swf
 from launch import machine, table
 from msgspec import Struct, field
+from virtual import DAEMON, Partition, pct
 
-from allocator.batch.job import BatchRecorded, Earlier, RecordBatchJob, SendRows, StartBroker
-from allocator.bebopd import Bebopd
-from allocator.jobs.grants import Owner
-from allocator.nodes.placement import ArrayPlacement
+from allocator.batch.job import SendRows
 from allocator.queue.backfill import Backfill
 from allocator.queue.policy import PolicyMaker, first_in_first_out
 from native.ids import PortalId, Principal, PrincipalKind
-from native.limits import Limits
-from native.machine import Event, MessageReceived
+from native.machine import Action, Event, MessageReceived
 from native.wire import batch
-from native.wire.alloc import Freed, NodeSpec
+from native.wire.alloc import NodeSpec
 from native.wire.status import Announce
 
-DAEMON = Principal(PrincipalKind.PARTITION, 0)
 ALICE = Principal(PrincipalKind.USER, 1000)
 LOAD = 0.8
 BOUND_S = 10.0  # no shorter job counts for its slowdown
-FOREVER_S = 1e12
 POLICIES: dict[str, tuple[PolicyMaker, int]] = {
     "first in, first out": (first_in_first_out, 1),
     "EASY: 1 start is kept": (Backfill, 1),
@@ -71,11 +66,10 @@ class Figures(Struct):
     decided_ms: list[float] = field(default_factory=list)
 
 
-class Partition:
-    """A bebopd with its nodes and its jobs, in virtual time."""
+class Simulated(Partition):
+    """A partition of one slot a node whose jobs are those of a trace."""
 
     def __init__(self, nodes: int, policy: PolicyMaker, kept: int, figures: Figures) -> None:
-        self.now = 1e6
         self._nodes = nodes
         self._figures = figures
         self._ends: list[tuple[float, int]] = []
@@ -84,28 +78,10 @@ class Partition:
         self._promised: dict[int, float] = {}
         self._begun: list[tuple[float, swf.TraceJob]] = []
         self._numbers = count(1)
-        limits = Limits(
-            silent_s=FOREVER_S,
-            pending_s=FOREVER_S,
-            submitted_count=1 << 30,
-            submitted_each_count=1 << 30,
-            backfill_count=kept,
-        )
-        self._machine = Bebopd(
-            ArrayPlacement(),
-            policy=policy,
-            epoch=1,
-            next_job_id=1,
-            sign=lambda data: bytes(16),
-            job_key=lambda job_id, uid, expires: bytes(32),
-            owner_of=lambda uid: Owner(uid, "alice", uid),
-            wall_clock=lambda: self.now,
-            limits=limits,
-            earlier=Earlier(),
-        )
+        super().__init__(kept, policy=policy)
         for number in range(nodes):
-            at = _pct(number)
-            self._tell(at, Announce(number, f"n{number}", 1, at.nid, at.pid, 1, ()), DAEMON)
+            at = pct(number)
+            self.tell(at, Announce(number, f"n{number}", 1, at.nid, at.pid, 1, ()), DAEMON)
         figures.decided_ms.clear()
 
     def run(self, jobs: Sequence[swf.TraceJob]) -> None:
@@ -129,25 +105,18 @@ class Partition:
         limit_s = max(job.limit_s, job.runs_s)
         message = batch.Submit(token, NodeSpec(job.size), "job", limit_s, b"task")
         self._jobs[number] = self._waiting[number] = job  # ids rise as submissions do
-        self._tell(PortalId(1, 70_000 + number), message, ALICE)
+        self.tell(PortalId(1, 70_000 + number), message, ALICE)
         self._look_at_promise()
 
     def _until(self, at: float) -> None:
         """Let jobs end up to a time."""
         while self._ends and self._ends[0][0] <= at:
             self.now, job_id = heapq.heappop(self._ends)
-            self._end(job_id)
+            self.ended(job_id)
             self._look_at_promise()
         self.now = max(self.now, at)
 
-    def _end(self, job_id: int) -> None:
-        held = self._machine.jobs[job_id]
-        root = _pct(held.root)
-        numbers = sorted(held.holdings)
-        self._tell(root, batch.BrokerEnded(job_id, 0, b""), DAEMON)
-        self._tell(root, Freed.of(job_id, numbers), DAEMON)
-
-    def _begins(self, job_id: int) -> None:
+    def begins(self, job_id: int) -> None:
         job = self._waiting.pop(job_id)
         self._begun.append((self.now, job))
         waited_s = self.now - 1e6 - job.submitted_s
@@ -158,8 +127,7 @@ class Partition:
         if self.now > self._promised.get(job_id, float("inf")) + 1.0:
             self._figures.late += 1
         heapq.heappush(self._ends, (self.now + job.runs_s, job_id))
-        root = _pct(self._machine.jobs[job_id].root)
-        self._tell(root, batch.Started(job_id), DAEMON)
+        self.started(job_id)
 
     def _look_at_promise(self) -> None:
         """The first in the line is told when it begins at the latest."""
@@ -167,27 +135,15 @@ class Partition:
         if not first or first in self._promised:
             return
         asked = MessageReceived(PortalId(1, 70_000), ALICE, batch.Ask((first,)))
-        for action in self._machine.handle(asked, self.now):
+        for action in self.machine.handle(asked, self.now):
             if isinstance(action, SendRows):
                 self._promised[first] = action.rows[0].expected or float("inf")
 
-    def _tell(self, source: PortalId, message: object, by: Principal) -> None:
-        self._handle(MessageReceived(source, by, message))  # type: ignore[arg-type]
-
-    def _handle(self, event: Event) -> None:
+    def decide(self, event: Event) -> Sequence[Action]:
         began = time.perf_counter()
-        actions = self._machine.handle(event, self.now)
+        actions = super().decide(event)
         self._figures.decided_ms.append((time.perf_counter() - began) * 1e3)
-        recorded = [action.job.job_id for action in actions if isinstance(action, RecordBatchJob)]
-        if recorded:
-            self._handle(BatchRecorded(tuple(dict.fromkeys(recorded))))
-        for action in actions:
-            if isinstance(action, StartBroker):
-                self._begins(action.job.job_id)
-
-
-def _pct(number: int) -> PortalId:
-    return PortalId((10 << 24) + number, 7117)
+        return actions
 
 
 def row(name: str, figures: Figures) -> list[str]:
@@ -210,7 +166,7 @@ def compare(traces: Sequence[Sequence[swf.TraceJob]], nodes: int) -> list[list[s
     for name, (policy, kept) in POLICIES.items():
         figures = Figures()
         for jobs in traces:
-            partition = Partition(nodes, policy, kept, figures)
+            partition = Simulated(nodes, policy, kept, figures)
             partition.run(jobs)
         rows.append(row(name, figures))
         print(rows[-1], file=sys.stderr)

@@ -189,14 +189,14 @@ def _from_1(number: int) -> int:
     return number
 
 
-class Framing:
-    """Takes frames out of a stream: several in one piece, one in several pieces.
+class Bodies:
+    """Takes what is behind lengths out of a stream: several in one piece, one in several pieces.
 
     Attributes:
-        max_bytes: of a frame, until it is set to another number.
+        max_bytes: of a body, until it is set to another number.
     """
 
-    def __init__(self, max_bytes: int = MESSAGE_MAX_BYTES) -> None:
+    def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
         self._data = bytearray()
 
@@ -204,11 +204,11 @@ class Framing:
         """Take what one read gave."""
         self._data += data
 
-    def next(self) -> Frame | None:
-        """The next message; None: it is not whole.
+    def body(self) -> bytes | None:
+        """The next one; None: it is not whole.
 
         Raises:
-            PeerProtocolError: it is none, or longer than it may be.
+            PeerProtocolError: it is longer than it may be.
         """
         if len(self._data) < _LENGTH.size:
             return None
@@ -218,6 +218,22 @@ class Framing:
         end = _LENGTH.size + length
         if len(self._data) < end:
             return None
-        frame = decode(bytes(self._data[_LENGTH.size : end]))
+        body = bytes(memoryview(self._data)[_LENGTH.size : end])
         del self._data[:end]
-        return frame
+        return body
+
+
+class Framing(Bodies):
+    """Takes frames of launcher and server out of a stream."""
+
+    def __init__(self, max_bytes: int = MESSAGE_MAX_BYTES) -> None:
+        super().__init__(max_bytes)
+
+    def next(self) -> Frame | None:
+        """The next message; None: it is not whole.
+
+        Raises:
+            PeerProtocolError: it is none, or longer than it may be.
+        """
+        body = self.body()
+        return None if body is None else decode(body)

@@ -1,6 +1,7 @@
-"""Frames on a pipe between a PCT and the broker of a batch job: a length, then so many bytes.
+"""Frames on a pipe or a stream socket: a length, then so many bytes.
 
-The length has four bytes, little-endian. Pure.
+The length has four bytes, little-endian. Between a PCT and the broker of a batch job, and between
+the processes of a pilot. Pure.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class Frames:
 
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes = most_bytes
-        self._data = b""
+        self._data = bytearray()
         self.is_broken = False
 
     def add(self, data: bytes) -> list[bytes]:
@@ -40,13 +41,16 @@ class Frames:
             return []
         self._data += data
         frames = []
-        while len(self._data) >= _HEAD_BYTES:
-            size = int.from_bytes(self._data[:_HEAD_BYTES], "little")
+        at = 0
+        while len(self._data) - at >= _HEAD_BYTES:
+            size = int.from_bytes(self._data[at : at + _HEAD_BYTES], "little")
             if size > self._most_bytes:
                 self.is_broken = True
                 raise PeerProtocolError(f"a frame of {size} bytes, at most {self._most_bytes}")
-            if len(self._data) < _HEAD_BYTES + size:
+            end = at + _HEAD_BYTES + size
+            if len(self._data) < end:
                 break
-            frames.append(self._data[_HEAD_BYTES : _HEAD_BYTES + size])
-            self._data = self._data[_HEAD_BYTES + size :]
+            frames.append(bytes(self._data[at + _HEAD_BYTES : end]))
+            at = end
+        del self._data[:at]
         return frames

@@ -36,6 +36,17 @@ def parse(text: str) -> tuple[int, ...]:
     return tuple(nodes)
 
 
+def ranges(numbers: Iterable[int]) -> list[tuple[int, int]]:
+    """First and last of each range, ascending."""
+    found: list[tuple[int, int]] = []
+    for number in sorted(numbers):
+        if found and found[-1][1] == number - 1:
+            found[-1] = found[-1][0], number
+        else:
+            found.append((number, number))
+    return found
+
+
 def format_nodes(nodes: Iterable[int]) -> str:
     """The list as text, runs in either direction collapsed; :func:`parse` reads it."""
     return ",".join(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import TypeVar
 
 import numpy as np
 from msgspec.structs import replace
@@ -10,6 +11,8 @@ from msgspec.structs import replace
 from allocator.nodes.access import OPEN, Access, Claim
 from allocator.nodes.policies import Ints, Policy, lowest
 from native.wire.placed import NodeSpan
+
+K = TypeVar("K")
 
 _CHUNK_COUNT = 1024  # places that are looked at together
 _CLAIMS_COUNT = 64  # of which it is remembered which nodes they may have, or may not
@@ -78,12 +81,12 @@ class ArrayPlacement:
             )
         if not self._kept:
             return self
-        if (shut := self._shut.get(claim)) is None:
-            if len(self._shut) >= _CLAIMS_COUNT:
-                self._shut.clear()
-            kept = self._kept.items()
-            numbers = [node for node, access in kept if not claim.may_have(access)]
-            shut = self._shut[claim] = np.array(numbers, dtype=np.int64)
+        kept = self._kept.items()
+        shut = _remembered(
+            self._shut,
+            claim,
+            lambda: [node for node, access in kept if not claim.may_have(access)],
+        )
         if not len(shut):
             return self
         free = self._free.copy()
@@ -92,10 +95,7 @@ class ArrayPlacement:
 
     def _among(self, nodes: frozenset[int]) -> ArrayPlacement:
         """The same, with free slots on these nodes only."""
-        if (numbers := self._sets.get(nodes)) is None:
-            if len(self._sets) >= _CLAIMS_COUNT:
-                self._sets.clear()
-            numbers = self._sets[nodes] = np.fromiter(nodes, dtype=np.int64, count=len(nodes))
+        numbers = _remembered(self._sets, nodes, lambda: nodes)
         free = np.zeros_like(self._free)
         numbers = numbers[numbers < len(free)]  # of those of none, nothing
         free[numbers] = self._free[numbers]
@@ -191,3 +191,13 @@ class ArrayPlacement:
         counts = np.diff(bounds)
         columns = (nodes[bounds[:-1]].tolist(), counts.tolist(), slots[bounds[:-1]].tolist())
         return [NodeSpan(*span) for span in zip(*columns, strict=True)]
+
+
+def _remembered(known: dict[K, Ints], key: K, find: Callable[[], Collection[int]]) -> Ints:
+    """Numbers of nodes as an array, found once for a key."""
+    if (numbers := known.get(key)) is None:
+        if len(known) >= _CLAIMS_COUNT:
+            known.clear()
+        found = find()
+        numbers = known[key] = np.fromiter(found, dtype=np.int64, count=len(found))
+    return numbers

@@ -10,6 +10,7 @@ import struct
 from enum import IntEnum
 from typing import NamedTuple
 
+from ensemble.messages import Bodies
 from native.errors import PeerProtocolError
 
 VERSION = 1
@@ -64,20 +65,11 @@ def read_field(payload: bytes) -> tuple[str, int, bytes]:
     return name, step, values
 
 
-class Reader:
-    """Takes frames out of a stream.
-
-    Attributes:
-        max_bytes: of a frame.
-    """
+class Reader(Bodies):
+    """Takes frames of simulations out of a stream."""
 
     def __init__(self, max_bytes: int = FRAME_MAX_BYTES) -> None:
-        self.max_bytes = max_bytes
-        self._data = bytearray()
-
-    def feed(self, data: bytes) -> None:
-        """Take bytes."""
-        self._data += data
+        super().__init__(max_bytes)
 
     def next(self) -> Frame | None:
         """The next frame; None: it is not whole.
@@ -85,17 +77,12 @@ class Reader:
         Raises:
             PeerProtocolError: it is none, or too long.
         """
-        if len(self._data) < _LENGTH.size:
+        body = self.body()
+        if body is None:
             return None
-        (length,) = _LENGTH.unpack_from(self._data)
-        if not _HEAD.size <= length <= self.max_bytes:
-            raise PeerProtocolError(f"a frame of {length} bytes")
-        end = _LENGTH.size + length
-        if len(self._data) < end:
-            return None
-        version, number, simulation = _HEAD.unpack_from(self._data, _LENGTH.size)
+        if len(body) < _HEAD.size:
+            raise PeerProtocolError(f"a frame of {len(body)} bytes")
+        version, number, simulation = _HEAD.unpack_from(body)
         if version != VERSION or number not in Kind._value2member_map_:
             raise PeerProtocolError(f"version {version}, type {number}")
-        payload = bytes(self._data[_LENGTH.size + _HEAD.size : end])
-        del self._data[:end]
-        return Frame(Kind(number), simulation, payload)
+        return Frame(Kind(number), simulation, body[_HEAD.size :])

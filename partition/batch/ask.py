@@ -127,19 +127,17 @@ def _rows_of(
     where: Where, limits: Limits, job_ids: Sequence[int], wait_s: float | None, *, waits: bool
 ) -> list[batch.Row]:
     """As many jobs in each question as it may have."""
-    if not job_ids:
-        return _all_rows(where, limits, wait_s)
     found: list[batch.Row] = []
-    for start in range(0, len(job_ids), batch.ASKED_MAX):
+    for start in range(0, max(len(job_ids), 1), batch.ASKED_MAX):
         some = tuple(job_ids[start : start + batch.ASKED_MAX])
         found += _rows(where, limits, batch.Ask(some, waits=waits), wait_s)
     return sorted(found, key=lambda row: row.job_id)
 
 
-def _all_rows(where: Where, limits: Limits, wait_s: float | None) -> list[batch.Row]:
-    """All jobs that have not ended, a slice for each question."""
+def _rows(where: Where, limits: Limits, message: Message, wait_s: float | None) -> list[batch.Row]:
+    """The answer to a question, and to one more for each slice of a long one."""
     found: list[batch.Row] = []
-    is_cut = False
+    is_cut = True
 
     def take(answer: Message) -> bool:
         nonlocal is_cut
@@ -149,28 +147,10 @@ def _all_rows(where: Where, limits: Limits, wait_s: float | None) -> list[batch.
                 return is_last
         return False
 
-    def ask(opened: _Opened) -> None:
-        after = found[-1].job_id if found else None
-        _talk(opened, where, batch.Ask(after=after), wait_s, take)
-
     with reached(where, limits) as opened:
-        ask(opened)
         while is_cut:
-            ask(opened)
-    return found
-
-
-def _rows(where: Where, limits: Limits, message: Message, wait_s: float | None) -> list[batch.Row]:
-    found: list[batch.Row] = []
-
-    def take(answer: Message) -> bool:
-        match answer:
-            case batch.Rows(piece, is_last):
-                found.extend(piece)
-                return is_last
-        return False
-
-    _ask(where, limits, message, wait_s, take)
+            _talk(opened, where, message, wait_s, take)
+            message = batch.Ask(after=found[-1].job_id if found else None)
     return found
 
 

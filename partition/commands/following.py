@@ -59,15 +59,9 @@ def ranges_of(text: str) -> tuple[tuple[int, int], ...]:
         UsageError: the text names no ranks, or too many ranges.
     """
     try:
-        ranks = sorted(nodelist.parse(text))
+        ranges = nodelist.ranges(nodelist.parse(text))
     except UsageError:
         raise UsageError(f"--ranks {shown(text)}: ranks, as in 3 or 0,4..7") from None
-    ranges: list[tuple[int, int]] = []
-    for rank in ranks:
-        if ranges and ranges[-1][1] == rank - 1:
-            ranges[-1] = ranges[-1][0], rank
-        else:
-            ranges.append((rank, rank))
     if len(ranges) > job.RANGES_MAX:
         raise UsageError(f"--ranks: {len(ranges)} ranges of ranks, at most {job.RANGES_MAX}")
     return tuple(ranges)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 from native.errors import PartitionError
 from native.ids import PortalId
@@ -20,6 +21,8 @@ from native.wire.nodes import (
     Order,
 )
 from native.wire.status import NodeRow, Query, Table
+
+A = TypeVar("A", bound=Message)
 
 
 class OrderRefused(PartitionError):
@@ -85,19 +88,7 @@ def give(
         OrderRefused: bebopd refuses.
         PartitionError: no bebopd there, or no answer in time: it may or may not go by the order.
     """
-    answers: list[Changed | Refused] = []
-
-    def take(message: Message) -> bool:
-        if isinstance(message, Changed | Refused):
-            answers.append(message)
-        return bool(answers)
-
-    talk(port, bebopd, reactor, name, wait_s, order, take)
-    match answers[0]:
-        case Refused() as refused:
-            raise OrderRefused(refused)
-        case changed:
-            return changed
+    return _told(port, bebopd, reactor, name, wait_s, order, Changed)
 
 
 def end_jobs(
@@ -112,19 +103,7 @@ def end_jobs(
         OrderRefused: bebopd refuses.
         PartitionError: no bebopd there, or no answer in time: jobs may end or may not.
     """
-    answers: list[JobsEnding | Refused] = []
-
-    def take(message: Message) -> bool:
-        if isinstance(message, JobsEnding | Refused):
-            answers.append(message)
-        return bool(answers)
-
-    talk(port, bebopd, reactor, name, wait_s, asked, take)
-    match answers[0]:
-        case Refused() as refused:
-            raise OrderRefused(refused)
-        case ending:
-            return ending
+    return _told(port, bebopd, reactor, name, wait_s, asked, JobsEnding)
 
 
 def events(
@@ -154,6 +133,34 @@ def events(
     if refused:
         raise OrderRefused(refused[0])
     return found
+
+
+def _told(
+    port: Port,
+    bebopd: PortalId,
+    reactor: Reactor,
+    name: str,
+    wait_s: float,
+    request: Message,
+    kind: type[A],
+) -> A:
+    """The one message of this kind that answers a request.
+
+    Raises:
+        OrderRefused: bebopd refuses.
+        PartitionError: as :func:`ask`.
+    """
+    answers: list[A | Refused] = []
+
+    def take(message: Message) -> bool:
+        if isinstance(message, (kind, Refused)):
+            answers.append(message)
+        return bool(answers)
+
+    talk(port, bebopd, reactor, name, wait_s, request, take)
+    if isinstance(answer := answers[0], Refused):
+        raise OrderRefused(answer)
+    return answer
 
 
 def talk(

@@ -22,15 +22,9 @@ def parse(text: str) -> Ranges:
     if text in _WORDS:
         return _WORDS[text]
     try:
-        ranks = sorted(nodelist.parse(text))
+        ranges = nodelist.ranges(nodelist.parse(text))
     except UsageError:
         raise UsageError(f"--stdin {shown(text)}: all, none, or ranks, as in 0,4..7") from None
-    ranges: list[tuple[int, int]] = []
-    for rank in ranks:
-        if ranges and ranges[-1][1] == rank - 1:
-            ranges[-1] = ranges[-1][0], rank
-        else:
-            ranges.append((rank, rank))
     if len(ranges) > INPUTS_MAX:
         raise UsageError(f"--stdin: {len(ranges)} ranges of ranks, at most {INPUTS_MAX}")
     return tuple(ranges)

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 
-from native.host import programs
 from native.loop.reactor import Reactor
 from native.machine import JobEvent
 from native.waitstatus import how_it_ended
 from native.wire import keeper as wire
 from native.wire.base import TEXT_MAX
 from native.wire.group import STACKS_MAX_BYTES
+from pct.host.kept.command import command_spec
 from pct.host.kept.processes import NOT_STARTED, KeptProcesses
 from pct.host.spawn.spawner import Spawner
 from pct.look_events import LookerEnded, RunLooker
-
-_INHERITED = ("PATH", "LANG", "LC_ALL", "LC_CTYPE")
 
 
 class LookerProcess:
@@ -41,7 +38,7 @@ class LookerProcess:
         self._trouble = ""
         self._wait_status = NOT_STARTED
         self._kept = KeptProcesses(
-            _spec(action),
+            command_spec("looker", action, wants_stdin=False),
             reactor,
             spawner,
             report=self._report,
@@ -81,21 +78,3 @@ class LookerProcess:
         if self._wait_status and not trouble:
             trouble = f"what looks at the ranks {how_it_ended(self._wait_status)}"
         self._handle(LookerEnded(self._job_id, self._kept_bytes[1], trouble))
-
-
-def _spec(action: RunLooker) -> wire.KeeperSpec:
-    words = (*map(os.fsencode, (*programs.command_line("yodjob"), "looker")), *action.words)
-    environment = (f"{name}={os.environ[name]}" for name in _INHERITED if name in os.environ)
-    is_own = os.geteuid() != 0
-    return wire.KeeperSpec(
-        job_id=action.job_id,
-        uid=os.geteuid() if is_own else action.uid,
-        gid=os.getegid() if is_own else action.gid,
-        groups=() if is_own else action.groups,
-        umask=0o077,
-        limits=(),
-        environment=tuple(map(os.fsencode, environment)),
-        programs=(wire.ProgramSpec(words[0], words, b"/", wire.Hold.BEFORE_EXEC),),
-        ranks=(wire.RankSpec(0, 0, (), wants_stdin=False, wants_pmi=False),),
-        is_alone=True,
-    )

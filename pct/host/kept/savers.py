@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 
-from native.host import programs
 from native.loop.reactor import Reactor
 from native.machine import JobEvent
 from native.waitstatus import how_it_ended
 from native.wire import keeper as wire
 from native.wire.base import PATH_MAX, TEXT_MAX
 from pct.events import RunSaver, SaverEnded, SaverReady, TellSaver
+from pct.host.kept.command import command_spec
 from pct.host.kept.processes import NOT_STARTED, KeptProcesses
 from pct.host.spawn.spawner import Spawner
 from pct.host.streams import InputPipe
 
 READY = b"ready\n"  # first word of a saver: the directories are there
 OUTPUT_BYTES = 2 * PATH_MAX
-_INHERITED = ("PATH", "LANG", "LC_ALL", "LC_CTYPE")
 
 
 class SaverProcess:
@@ -49,7 +47,7 @@ class SaverProcess:
         self._trouble = ""
         self._wait_status = NOT_STARTED
         self._kept = KeptProcesses(
-            _spec(action),
+            command_spec("saver", action, wants_stdin=True),
             reactor,
             spawner,
             report=self._report,
@@ -115,21 +113,3 @@ def _result(output: bytes) -> tuple[int, bytes, str]:
     if size.isdigit() and len(size) < 19 and len(path) <= PATH_MAX:
         return int(size), path, ""
     return 0, b"", "its saver has not said what it has saved"
-
-
-def _spec(action: RunSaver) -> wire.KeeperSpec:
-    words = (*map(os.fsencode, (*programs.command_line("yodjob"), "saver")), *action.words)
-    environment = (f"{name}={os.environ[name]}" for name in _INHERITED if name in os.environ)
-    is_own = os.geteuid() != 0
-    return wire.KeeperSpec(
-        job_id=action.job_id,
-        uid=os.geteuid() if is_own else action.uid,
-        gid=os.getegid() if is_own else action.gid,
-        groups=() if is_own else action.groups,
-        umask=0o077,
-        limits=(),
-        environment=tuple(map(os.fsencode, environment)),
-        programs=(wire.ProgramSpec(words[0], words, b"/", wire.Hold.BEFORE_EXEC),),
-        ranks=(wire.RankSpec(0, 0, (), wants_stdin=True, wants_pmi=False),),
-        is_alone=True,
-    )

@@ -14,12 +14,12 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from native.errors import YodError
+from native.frames import framed
 from native.loop.reactor import Reactor
 from yod.pilot.agent.starters import PROGRAM, End, OnLost, OnPacket
 from yod.pilot.agent.steps import Steps
 from yod.pilot.link.greeting import keep_alive
 from yod.pilot.link.link import Link
-from yod.pilot.wire.messages import LENGTH
 from yod.pilot.work.place import Outcome
 
 KEY_FILE = "starters.key"
@@ -37,7 +37,7 @@ class RemoteEnd:
 
     def send(self, packet: bytes) -> None:
         """Send an order."""
-        self._link.send_frame(LENGTH.pack(len(packet)) + packet)
+        self._link.send_frame(framed(packet))
 
     def close(self) -> None:
         """Hang up."""

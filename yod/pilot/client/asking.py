@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from native.errors import YodError
+from native.frames import Frames
 from yod.pilot.agent.settings import SOCKET
 from yod.pilot.client import journal
 from yod.pilot.link.link import connect
@@ -96,9 +97,9 @@ class Seen:
         try:
             end.settimeout(_ANSWER_S)
             end.sendall(wire.frame(message))
-            frames = wire.Frames()
+            frames = Frames(wire.MESSAGE_BYTES_MAX)
             while data := end.recv(_READ_BYTES):
-                for body in frames.feed(data):
+                for body in frames.add(data):
                     yield wire.decode_agent(body)
         finally:
             end.close()

@@ -13,9 +13,10 @@ from typing import Any
 from msgspec import MsgspecError, Struct, msgpack
 
 from native.errors import PeerProtocolError, UsageError, YodError
+from native.frames import Frames, framed
 from native.loop.reactor import Reactor
 from yod.pilot.model import states
-from yod.pilot.wire.messages import LENGTH, Frames, NodeTold, Order, Over
+from yod.pilot.wire.messages import MESSAGE_BYTES_MAX, NodeTold, Order, Over
 
 NAME = "journal"
 
@@ -134,11 +135,11 @@ def read(directory: str) -> Past:
         YodError: there is none, or it is no journal.
     """
     path = os.path.join(directory, NAME)
-    past, frames = Past(), Frames()
+    past, frames = Past(), Frames(MESSAGE_BYTES_MAX)
     try:
         with open(path, "rb") as file:
             while data := file.read(1 << 20):
-                for body in frames.feed(data):
+                for body in frames.add(data):
                     past.add(_decoder.decode(body))
     except OSError as error:
         raise YodError(f"{path}: {error.strerror}") from None
@@ -175,9 +176,7 @@ class Journal:
 
     def add(self, record: Record) -> None:
         """Write a record, at the end of this turn of the loop."""
-        body = _encoder.encode(record)
-        self._bytes += LENGTH.pack(len(body))
-        self._bytes += body
+        self._bytes += framed(_encoder.encode(record))
         if not self._is_asked:
             self._is_asked = True
             self._reactor.call_soon(self.flush)

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from native import limits
 from native.errors import UsageError, YodError
+from native.frames import Frames
 from yod.pilot.function import codec
 from yod.pilot.function.worker import Worker
 from yod.pilot.link.link import connect
 from yod.pilot.wire.calls import Call, Here, decode_call
-from yod.pilot.wire.messages import Frames
+from yod.pilot.wire.messages import MESSAGE_BYTES_MAX
 
 if TYPE_CHECKING:
     import _socket
@@ -57,9 +58,9 @@ class Rank(Worker):
             self._send(answer)
 
     def _listen(self) -> None:
-        frames = Frames()
+        frames = Frames(MESSAGE_BYTES_MAX)
         while data := self._receive():
-            for body in frames.feed(data):
+            for body in frames.add(data):
                 told = decode_call(body)
                 with self._lock:
                     if isinstance(told, Call):

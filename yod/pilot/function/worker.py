@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING
 
 from native import limits
 from native.errors import YodError
+from native.frames import Frames
 from yod.pilot.function import codec
 from yod.pilot.link.link import connect
 from yod.pilot.wire.calls import Answer, Call, Here, decode_call, frame
-from yod.pilot.wire.messages import Frames
+from yod.pilot.wire.messages import MESSAGE_BYTES_MAX
 
 if TYPE_CHECKING:
     import _socket
@@ -48,9 +49,9 @@ class Worker:
     def run(self, number: int, rank: int) -> None:
         """Do all calls that come."""
         self._send(Here(number, rank, os.getpid()))
-        frames = Frames()
+        frames = Frames(MESSAGE_BYTES_MAX)
         while data := self._receive():
-            for body in frames.feed(data):
+            for body in frames.add(data):
                 call = decode_call(body)
                 if isinstance(call, Call):
                     self._send(self._do(call))

@@ -10,10 +10,11 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from native.errors import PeerProtocolError, YodError
+from native.frames import Frames
 from native.host import unixsockets
 from native.loop.reactor import Reactor, Watch
 from yod.pilot.link.greeting import SUFFIX, Door, call
-from yod.pilot.wire.messages import Frames, FromAgent, FromClient, frame
+from yod.pilot.wire.messages import MESSAGE_BYTES_MAX, FromAgent, FromClient, frame
 
 _READ_BYTES = 1 << 16  # more would be a mapping of its own each time
 _BACKLOG = 16
@@ -42,7 +43,7 @@ class Link:
         self._reactor = reactor
         self._on_message = on_message
         self._on_lost = on_lost
-        self._frames = Frames()
+        self._frames = Frames(MESSAGE_BYTES_MAX)
         self._unsent: deque[memoryview] = deque()
         self._is_asked = False
         self._watch: Watch | None = reactor.watch(end.fileno(), self._receive)
@@ -116,7 +117,7 @@ class Link:
             self._lose("it has closed the connection")
             return
         try:
-            for body in self._frames.feed(data):
+            for body in self._frames.add(data):
                 self._on_message(body)
         except PeerProtocolError as error:
             self._lose(str(error))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from msgspec import MsgspecError, Struct, msgpack
 
 from native.errors import PeerProtocolError
-from yod.pilot.wire.messages import LENGTH
+from native.frames import framed
 
 
 class Call(Struct, tag="call", array_like=True, frozen=True):
@@ -83,8 +83,7 @@ _answers: msgpack.Decoder[FromWorker] = msgpack.Decoder(FromWorker)
 
 def frame(message: ToWorker | FromWorker) -> bytes:
     """A message behind its length."""
-    body = _encoder.encode(message)
-    return LENGTH.pack(len(body)) + body
+    return framed(_encoder.encode(message))
 
 
 def decode_call(body: bytes) -> ToWorker:

@@ -6,17 +6,16 @@ carry; a turn of a loop makes one of each kind.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 from msgspec import MsgspecError, Struct, msgpack
 
 from native.errors import PeerProtocolError
+from native.frames import framed
 
 MESSAGE_BYTES_MAX = 1 << 30
 _PART_BYTES = 64 << 20  # of calls or values in one message, beside the last one
-LENGTH = struct.Struct("<I")
 
 
 class NodeTold(Struct, array_like=True, frozen=True):
@@ -162,8 +161,7 @@ _from_agent: msgpack.Decoder[FromAgent] = msgpack.Decoder(FromAgent)
 
 def frame(message: FromClient | FromAgent) -> bytes:
     """A message behind its length."""
-    body = _encoder.encode(message)
-    return LENGTH.pack(len(body)) + body
+    return framed(_encoder.encode(message))
 
 
 def order_bytes(order: Order) -> int:
@@ -188,36 +186,6 @@ def parts(items: Iterable[T], size: Callable[[T], int]) -> Iterator[list[T]]:
             part, total = [], 0
     if part:
         yield part
-
-
-class Frames:
-    """Takes messages from a stream of bytes."""
-
-    def __init__(self) -> None:
-        self._bytes = bytearray()
-
-    def feed(self, data: bytes) -> list[bytes]:
-        """The messages that are whole now.
-
-        Raises:
-            PeerProtocolError: one is longer than any may be.
-        """
-        self._bytes += data
-        found: list[bytes] = []
-        at = 0
-        whole = len(self._bytes)
-        while whole - at >= LENGTH.size:
-            (size,) = LENGTH.unpack_from(self._bytes, at)
-            if size > MESSAGE_BYTES_MAX:
-                raise PeerProtocolError(f"a message of {size} bytes")
-            if whole - at - LENGTH.size < size:
-                break
-            at += LENGTH.size
-            found.append(bytes(self._bytes[at : at + size]))
-            at += size
-        if at:
-            del self._bytes[:at]
-        return found
 
 
 def decode_client(body: bytes) -> FromClient:

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from native.errors import PeerProtocolError
+from native.frames import Frames
 from yod.pilot.wire import messages, starter
 
 PAGE = Path(__file__).parents[4] / "native/wire/STARTER.md"
@@ -52,9 +53,9 @@ def test_nonsense_is_no_report(data):
 @given(st.lists(st.binary(max_size=30), max_size=5), st.lists(st.integers(0, 60), max_size=10))
 def test_frames_come_whole_however_the_bytes_are_cut(bodies, cuts):
     whole = b"".join(struct.pack("<I", len(body)) + body for body in bodies)
-    frames, found, at = messages.Frames(), [], 0
+    frames, found, at = Frames(messages.MESSAGE_BYTES_MAX), [], 0
     for cut in [*sorted(cuts), len(whole)]:
-        found += frames.feed(whole[at:cut])
+        found += frames.add(whole[at:cut])
         at = max(at, cut)
     assert found == bodies
 
@@ -62,11 +63,11 @@ def test_frames_come_whole_however_the_bytes_are_cut(bodies, cuts):
 def test_messages_come_back_as_they_were():
     order = messages.Order("t", {"executable": "a", "ranks": 2}, b"x")
     for message in (messages.Tasks([order]), messages.Cancel(["t"]), messages.End()):
-        (body,) = messages.Frames().feed(messages.frame(message))
+        (body,) = Frames(messages.MESSAGE_BYTES_MAX).add(messages.frame(message))
         assert messages.decode_client(body) == message
     over = messages.Over("t", "DONE", 0, slots=[("n", (0, 1), ())])
     for answer in (messages.Ended([over]), messages.PilotOver("DONE", "")):
-        (body,) = messages.Frames().feed(messages.frame(answer))
+        (body,) = Frames(messages.MESSAGE_BYTES_MAX).add(messages.frame(answer))
         assert messages.decode_agent(body) == answer
 
 

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from native.errors import UsageError
+from native.frames import Frames
 from yod.pilot.function import codec
 from yod.pilot.function.pythontask import PythonTask, pythontask
 from yod.pilot.function.raptors import Raptors
@@ -146,13 +147,13 @@ def test_a_call_that_cannot_be_run_is_refused_with_the_task_and_the_key(entries,
 
 
 def test_messages_of_workers_pass_as_they_are():
-    frames = messages.Frames()
+    frames = Frames(messages.MESSAGE_BYTES_MAX)
     call = calls.Call(7, b"x", "/tmp", {"A": "b"}, "out", "err")
     answer = calls.Answer(7, b"y", "E", "detail", "out", "err", 1.0, 2.0)
-    (body,) = frames.feed(calls.frame(call))
+    (body,) = frames.add(calls.frame(call))
     assert calls.decode_call(body) == call
     for message in (calls.Here(1, 0, 99), answer):
-        (body,) = frames.feed(calls.frame(message))
+        (body,) = frames.add(calls.frame(message))
         assert calls.decode_answer(body) == message
 
 

@@ -1,0 +1,88 @@
+"""bebopd's own machine on a clock of its own, with nodes and jobs that are nothing but messages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from allocator.batch.job import BatchRecorded, Earlier, RecordBatchJob, StartBroker
+from allocator.bebopd import Bebopd
+from allocator.jobs.grants import Owner
+from allocator.nodes.placement import ArrayPlacement
+from native.ids import PortalId, Principal, PrincipalKind
+from native.limits import Limits
+from native.machine import Action, Event, MessageReceived
+from native.wire import batch
+from native.wire.alloc import Freed
+from native.wire.base import Message
+
+DAEMON = Principal(PrincipalKind.PARTITION, 0)
+FOREVER_S = 1e12
+
+
+class Partition:
+    """A bebopd in virtual time. A subclass says what becomes of a job that begins.
+
+    Args:
+        kept: expected starts.
+        rules: policy and the like, as :class:`Bebopd` has them.
+    """
+
+    def __init__(self, kept: int, **rules: Any) -> None:
+        self.now = 1e6
+        limits = Limits(
+            silent_s=FOREVER_S,
+            pending_s=FOREVER_S,
+            submitted_count=1 << 30,
+            submitted_each_count=1 << 30,
+            backfill_count=kept,
+        )
+        self.machine = Bebopd(
+            ArrayPlacement(),
+            epoch=1,
+            next_job_id=1,
+            sign=lambda data: bytes(16),
+            job_key=lambda job_id, uid, expires: bytes(32),
+            owner_of=lambda uid: Owner(uid, f"user{uid}", uid),
+            wall_clock=lambda: self.now,
+            limits=limits,
+            earlier=Earlier(),
+            **rules,
+        )
+
+    def begins(self, job_id: int) -> None:
+        """A job has its nodes, and its broker is to start."""
+        raise NotImplementedError
+
+    def decide(self, event: Event) -> Sequence[Action]:
+        """What bebopd does about an event."""
+        return self.machine.handle(event, self.now)
+
+    def tell(self, source: PortalId, message: Message, by: Principal) -> None:
+        """bebopd receives a message; jobs are on the disk at once, and those that can begin do."""
+        self._handle(MessageReceived(source, by, message))
+
+    def started(self, job_id: int) -> None:
+        """The PCT of a job's first node says that its broker runs."""
+        self.tell(pct(self.machine.jobs[job_id].root), batch.Started(job_id), DAEMON)
+
+    def ended(self, job_id: int) -> None:
+        """The same PCT says that it has ended, and that the nodes are free."""
+        held = self.machine.jobs[job_id]
+        root, numbers = pct(held.root), sorted(held.holdings)
+        self.tell(root, batch.BrokerEnded(job_id, 0, b""), DAEMON)
+        self.tell(root, Freed.of(job_id, numbers), DAEMON)
+
+    def _handle(self, event: Event) -> None:
+        actions = self.decide(event)
+        recorded = [action.job.job_id for action in actions if isinstance(action, RecordBatchJob)]
+        if recorded:
+            self._handle(BatchRecorded(tuple(dict.fromkeys(recorded))))
+        for action in actions:
+            if isinstance(action, StartBroker):
+                self.begins(action.job.job_id)
+
+
+def pct(number: int) -> PortalId:
+    """Where the PCT of a node is."""
+    return PortalId((10 << 24) + number, 7117)
