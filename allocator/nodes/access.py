@@ -60,7 +60,7 @@ class Claim(Struct, frozen=True):
     constraint: str = ""
 
     def choices(self) -> list[Claim]:
-        """The same, once for each of the sets in which its nodes may be."""
+        """A claim for each set of nodes in ``one_of``; this one where that is empty."""
         if not self.one_of:
             return [self]
         same = f"the same of {self.constraint}"  # that the other nodes are without

@@ -66,7 +66,7 @@ class Reservation(Struct, frozen=True):
 
     @property
     def is_timed(self) -> bool:
-        """It is for a time, or for several users: a booking."""
+        """Whether it has a start, an end or several users; :class:`Booking` stands for it then."""
         return bool(self.start or self.end or self.others)
 
     def admits(self, uid: int) -> bool:

@@ -272,7 +272,7 @@ class Running:
         """Do nothing: a child that has ended is forgotten."""
 
     def abandon(self, jobs: Sequence[Job]) -> None:
-        """Kill them: a child leaves nothing behind."""
+        """Kill the jobs. Each is a child of the launcher, so no scheduler keeps one."""
         for job in jobs:
             if (child := self._children.get(job.uid)) is not None:
                 child.kill()

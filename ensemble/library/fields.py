@@ -64,7 +64,7 @@ class Fields:
         server.variable(VARIABLE, f"{server.host} {port} {self._token}")
 
     def events(self) -> Iterator[Field | Update]:
-        """Fields and clients' states, until all clients that were asked for have ended.
+        """Yield fields, and states of clients, until all submitted clients have ended.
 
         What is in a connection when its client has ended is read first.
         """

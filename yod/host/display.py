@@ -116,7 +116,7 @@ class Display:
         self._note_timer.set(now + _REWRITTEN_S if text else None)
 
     def _rewritten(self, text: str) -> bytes:
-        """What writes a line over the one before; it ends in the same row of the screen."""
+        """The bytes that replace the progress line by this text, in the same row of the screen."""
         line = f"yod: {text}"[:_COLUMNS] if text else ""
         gone, self._note_columns = self._note_columns, len(line)
         over = f"\r{' ' * gone}" if gone > len(line) else ""

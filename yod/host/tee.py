@@ -73,7 +73,7 @@ class Copies:
         self._has_failed = False
 
     def begin(self, grant: Grant) -> None:
-        """The job has nodes, and with them the names of its files."""
+        """Begin the files of all ranks: the grant has the nodes that their names need."""
         self._paths = RankPaths(self._plan, self._files, grant)
         for path in self._paths.all():
             self._append(path, b"", _nothing, empties=not self._files.appends)

@@ -213,7 +213,7 @@ class Runners:
         self._looking[work.uid] = number
 
     def _start_step(self, work: Work, description: TaskDescription) -> None:
-        """Launch a task, with what is to run once before and behind all of its ranks."""
+        """Launch a task, with its ``pre_launch`` once before all ranks, ``post_launch`` behind."""
         steps, uid = self._mpi(), work.uid
         output, error = _outputs(uid, description)
 

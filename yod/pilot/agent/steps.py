@@ -1,7 +1,8 @@
 """Runs MPI tasks: each is a launch as any other, in the agent's loop.
 
-In an allocation it is a step of it, beside the slots that the broker counts: the agent has counted
-its own. On a host without one it is a launch of the agent's embedded partition.
+In an allocation the launch is a step with ``--overlap``: the agent assigns the slots of its pilot,
+and the broker does not count them again. Elsewhere it is a launch of the
+agent's embedded partition.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Brings files beside a loop, which does not wait for the file system."""
+"""Copies, moves and links files in a thread, so that the loop never waits for the file system."""
 
 from __future__ import annotations
 
