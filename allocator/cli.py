@@ -9,18 +9,17 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from allocator.driver import Driver
-from allocator.host import keys
+from allocator.host import files, keys
 from allocator.host.aside import Aside
 from allocator.host.ledger import Ledger
 from allocator.jobs.batch import NO_BATCH, BatchLimits, Word, Words
-from allocator.nodes import nodesfile
 from allocator.nodes.nodesfile import NodesFile
-from allocator.nodes.table import NodeConflictError, NodeTable
-from allocator.queue.rules import Rules
+from allocator.nodes.table import NodeTable
 from native import options
 from native.errors import UsageError, YodError
 from native.host import config, keyfile, sitedirs, stdio, systemd, userdirs
@@ -32,9 +31,11 @@ from native.loop.reactor import Reactor
 from native.port.address import advertised, numeric
 from native.text import shown
 
+if TYPE_CHECKING:
+    from allocator.nodes.placement import ArrayPlacement
+
 FAILED = 1
 WRONG_USAGE = 2
-POLICIES = ("lowest", "first-fit", "best-fit", "minimal-span", "sum-of-squares")
 OPERATORS = "bebop"  # as in Cplant
 
 
@@ -70,6 +71,7 @@ OPERATORS = "bebop"  # as in Cplant
 @click.option("--user-log", metavar="FILE", help="A line for each job; run.log.MM-DD-YY beside it.")
 @click.option("--nodes-file", metavar="FILE", help="The numbers of the nodes, by name.")
 @click.option("-remap", "--remap", "order_file", metavar="FILE", help="The order of the nodes.")
+@click.option("--topology", "topology_file", metavar="FILE", help="The switches between the nodes.")
 @click.option("--queues", "queues_file", metavar="FILE", help="Queues, priorities, licences.")
 @click.option(
     "--submit-hooks",
@@ -80,11 +82,9 @@ OPERATORS = "bebop"  # as in Cplant
 @click.option("--submit-user", metavar="USER", help="Whom they run as; root's: nobody.")
 @click.option(
     "--placement",
-    type=click.Choice(POLICIES),
-    default=POLICIES[0],
-    show_default=True,
     metavar="POLICY",
-    help=f"Which free slots a job gets: {', '.join(POLICIES)}.",
+    help=f"Which free slots a job gets: {', '.join(files.POLICIES)}; tree, the default with"
+    " --topology; or an entry point of yod.select.  [default: lowest]",
 )
 @click.option("--name", default="local", show_default=True, help="The partition's name.")
 @click.option(
@@ -129,10 +129,11 @@ def command(
     user_log: str | None,
     nodes_file: str | None,
     order_file: str | None,
+    topology_file: str | None,
     queues_file: str | None,
     hook_names: str | None,
     submit_user: str | None,
-    placement: str,
+    placement: str | None,
     name: str,
     batch_system: str | None,
     interactive: int,
@@ -151,9 +152,21 @@ def command(
     say, contain = log.say, log.contain
     in_force = site.in_force(os.environ)
     directory = Path(state_dir) if state_dir else _default_state_directory()
-    there = _read_nodes(nodes_file) if nodes_file else NodesFile()
-    line = _read_order(order_file) if order_file else []
-    rules = _read_queues(queues_file) if queues_file else None
+    there = files.read_nodes(nodes_file) if nodes_file else NodesFile()
+    if order_file and topology_file:
+        raise UsageError("-remap and --topology both say the order of the nodes: give one of them")
+    if placement == files.TREE and not topology_file:
+        raise UsageError(f"--placement {files.TREE} goes by the switches: say --topology FILE")
+    line = files.read_order(order_file) if order_file else []
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # numpy would start a thread for each processor
+
+    def place() -> ArrayPlacement:
+        return files.placement(placement or "", line, topology_file, there, say)
+
+    # Wrong use is told before others are told that bebopd listens. Else numpy, which is slow to
+    # import, comes after that: PCTs can connect meanwhile.
+    placed = place() if topology_file or placement not in (None, *files.POLICIES) else None
+    rules = files.read_queues(queues_file) if queues_file else None
     raise_soft()  # every PCT and yod is a connection
     reactor = Reactor()
     hooks = None
@@ -201,15 +214,11 @@ def command(
     ready.listening(str(port.id))
     systemd.notify(os.environ, "READY=1")
 
-    # Slow to import, and PCTs can connect meanwhile. numpy's linear algebra would
-    # start a thread for each processor.
-    os.environ["OPENBLAS_NUM_THREADS"] = "1"
+    # Slow to import, as above.
     from allocator.bebopd import Bebopd
     from allocator.host.credentials import Credentials
     from allocator.host.owners import Owners
     from allocator.jobs.grants import Operators
-    from allocator.nodes import hilbert, policies
-    from allocator.nodes.placement import ArrayPlacement
     from allocator.queue.admission import NO_QUEUES
     from allocator.queue.backfill import Backfill
     from allocator.queue.ranking import Ranking
@@ -220,7 +229,7 @@ def command(
     queues = QueueTable(rules or NO_RULES, owners.is_in, ledger.batch.charges(), owners.find)
     is_roots = os.geteuid() == 0  # another's is operated by nobody but them and root
     machine = Bebopd(
-        ArrayPlacement(policies.POLICIES[placement], line or hilbert.order(there.at)),
+        placed or place(),
         policy=Backfill,
         admission=queues if rules is not None else NO_QUEUES,
         ranking=lambda slots: Ranking(queues, slots),
@@ -260,9 +269,9 @@ def command(
     def read_again() -> None:
         log.open_again()
         say(f"SIGHUP: {ring.read_again(key_file, port.hold_keys)}")
-        _read_again(machine.nodes, nodes_file, site, say)
+        files.read_again(machine.nodes, nodes_file, site, say)
         if queues_file:
-            _read_queues_again(queues_file, queues.follow, say)
+            files.read_queues_again(queues_file, queues.follow, say)
         if hooks is not None and hooked is not None:
             say(f"SIGHUP: {hooks.find_again(hooked)}")
         driver.rules_changed()
@@ -379,54 +388,6 @@ def _unix_path(said: str | None, say: Callable[[str], None]) -> str:
     if why:
         say(f"no Unix socket for all users: {why}; --unix PATH names another place")
     return path
-
-
-def _read_nodes(path: str) -> NodesFile:
-    return nodesfile.parse(_text_of(path, "nodes file"), shown(path))
-
-
-def _read_order(path: str) -> list[int]:
-    return nodesfile.parse_order(_text_of(path, "order of nodes"), shown(path))
-
-
-def _read_queues(path: str) -> Rules:
-    from allocator.queue import file  # few partitions have queues
-
-    return file.parse(_text_of(path, "file of queues"), shown(path))
-
-
-def _read_queues_again(
-    path: str, follow: Callable[[Rules], None], say: Callable[[str], None]
-) -> None:
-    """At SIGHUP: go by the file as it is now; by the old one if it has a mistake."""
-    try:
-        follow(_read_queues(path))
-        say(f"SIGHUP: file of queues {shown(path)} is in force")
-    except YodError as error:
-        say(f"SIGHUP: the queues stay as they are: {error}")
-
-
-def _text_of(path: str, what: str) -> str:
-    try:
-        return Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{what} {shown(path)}: {getattr(error, 'strerror', error)}") from None
-
-
-def _read_again(
-    nodes: NodeTable, nodes_file: str | None, site: config.Config, say: Callable[[str], None]
-) -> None:
-    """At SIGHUP: take the nodes file as it is now; say what else waits for the next start."""
-    try:
-        if nodes_file:
-            there = _read_nodes(nodes_file)
-            nodes.fix(there.numbers, there.portions, there.exclusive)
-            nodes.features = there.features
-            say(f"SIGHUP: nodes file {shown(nodes_file)} is in force")
-        if site.path and config.read(site.path) != site:
-            say(f"SIGHUP: {shown(site.path)} has changed, and will be in force at the next start")
-    except (YodError, NodeConflictError) as error:
-        say(f"SIGHUP: all stays as it is: {error}")
 
 
 def _fail(text: str, status: int) -> int:

@@ -75,7 +75,7 @@ PURE_STDLIB = {
 
 # A library, and the only rooms and modules that may import it.
 BOUND = {
-    "ClusterShell": {"partition.hosts"},
+    "ClusterShell": {"allocator.nodes", "partition.hosts"},
     "asyncio": {*ASYNCIO, "yod.pilot.function.worker"},  # it runs coroutines of applications
     "cloudpickle": {"yod.pilot.function"},
     "cffi": {"native.transport"},
@@ -383,6 +383,7 @@ SERVED = ("allocator", "pct", "yod", "partition.find")
 ALONE = (
     *COMMANDS,
     *ASYNCIO,
+    "allocator.host.files",
     "pct.pmix_server",
     "yod.api",
     "yod.jobs",

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allocator.cli import POLICIES as NAMES
+from allocator.host.files import POLICIES as NAMES
 from allocator.nodes import hilbert, nodesfile, policies
 from allocator.nodes.access import Access, Claim
 from allocator.nodes.placement import ArrayPlacement

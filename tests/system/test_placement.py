@@ -1,0 +1,88 @@
+"""Which nodes a job gets from a real bebopd: by switches, or by a policy of the site."""
+
+import shutil
+import sysconfig
+import uuid
+from pathlib import Path
+
+import pytest
+
+from tests.support.partition import finish
+from tests.support.wait import read_until
+from tests.system.test_bebopd import run
+
+SWITCHES = """SwitchName=s0 Nodes=node[0-1]
+SwitchName=s1 Nodes=node[2-3]
+SwitchName=top Switches=s[0-1]
+"""
+LAST_FIRST = """
+import numpy as np
+def last(free, size):
+    if size == 3:
+        raise KeyError("three")
+    return np.flatnonzero(free)[-size:]
+"""
+
+
+@pytest.fixture
+def installed(tmp_path):
+    """A package of a site's, beside yod: bebopd does not look at PYTHONPATH."""
+    packages = Path(sysconfig.get_path("purelib"))
+    name = f"yod_site_{uuid.uuid4().hex}"
+    info = packages / f"{name}-1.dist-info"
+    info.mkdir()
+    try:
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n")
+        (info / "entry_points.txt").write_text(f"[yod.select]\n{name} = {name}:last\n")
+        (packages / f"{name}.py").write_text(LAST_FIRST)
+        yield name
+    finally:
+        shutil.rmtree(info)
+        (packages / f"{name}.py").unlink(missing_ok=True)
+
+
+def nodes_of(partition, size):
+    """The nodes of a job of so many ranks."""
+    done = partition.yod("-sz", str(size), "printenv", "YOD_NODE")
+    assert done.status == 0, done
+    return sorted(map(int, done.out.split()))
+
+
+def test_a_job_stays_below_one_leaf_switch_where_it_fits(start_local, tmp_path):
+    (tmp_path / "nodes").write_text("".join(f"node{number}\n" for number in range(4)))
+    (tmp_path / "topology").write_text(SWITCHES)
+    words = ["--nodes-file", tmp_path / "nodes", "--topology", tmp_path / "topology"]
+    partition = start_local(4, slots=1, bebopd_options=words)
+    yod = partition.start_yod("-list", "1", "sh", "-c", "echo up; exec sleep 600")
+    read_until(yod.stdout.fileno(), b"up\n")
+    assert nodes_of(partition, 2) == [2, 3]
+    assert nodes_of(partition, 3) == [0, 2, 3]
+    yod.terminate()
+    finish(yod)
+
+
+def test_a_sites_own_policy_chooses_until_it_fails(start_local, installed):
+    partition = start_local(4, slots=1, bebopd_options=["--placement", installed])
+    assert nodes_of(partition, 2) == [2, 3]
+    assert nodes_of(partition, 3) == [0, 1, 2]
+    assert nodes_of(partition, 2) == [0, 1]
+    assert partition.log().count("`lowest` chooses from now on") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (["--placement", "tree"], "--placement tree goes by the switches: say --topology FILE"),
+        (["--placement", "odd"], "--placement odd: no such policy, nor an entry point of yod.sel"),
+        (["--topology", "/nonexistent"], "topology /nonexistent: No such file or directory"),
+        (["--topology", "topology"], "topology:1: there is no switch s9"),
+        (["--topology", "topology", "-remap", "nodes"], "-remap and --topology both say the order"),
+    ],
+)
+def test_wrong_words_on_placement_are_one_line(tmp_path, monkeypatch, words, error):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "topology").write_text("SwitchName=s0 Switches=s9\n")
+    done = run("--state-dir", tmp_path / "records", *words)
+    assert done.status == 2
+    assert done.err.startswith(f"bebopd: {error}")
+    assert done.err.count("\n") == 1
