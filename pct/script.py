@@ -104,7 +104,12 @@ def script_task(
         added |= {"YOD_ARRAY_JOB_ID": array, "YOD_ARRAY_INDEX": index}
     if start.time_s:
         added["YOD_END_TIME"] = str(int(here.now + start.time_s))
-    variables = {
+    if environment.get("YODJOB_AS"):
+        from pct.batch_dialects import Begun, variables  # few jobs have any
+
+        end = int(added.get("YOD_END_TIME", "0"))
+        added |= variables(Begun(start, names, slots, end, environment))
+    every = {
         name: value
         for name, value in {**environment, **added}.items()
         if name not in allocated.REPLACED
@@ -126,7 +131,7 @@ def script_task(
         key=here.key.encode(),
         key_name=here.key_name.encode(),
         arguments=task.words,
-        variables=tuple(_data(f"{name}={value}") for name, value in variables.items()),
+        variables=tuple(_data(f"{name}={value}") for name, value in every.items()),
         directories=tuple(map(_data, directories)),
         script=task.script,
         is_held=here.is_held,

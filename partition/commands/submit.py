@@ -81,6 +81,13 @@ from partition.submit import handing
 @click.option("-hold", "--hold", "-H", "is_held", is_flag=True, help="Until `yodjob release`.")
 @click.option("--test-only", "is_test", is_flag=True, help="Say when and where it would begin.")
 @click.option("--wait", "waits", is_flag=True, help="Wait for its end, with its exit status.")
+@click.option(
+    "--as",
+    "systems",
+    envvar="YODJOB_AS",
+    metavar="WHOSE",
+    help="Variables for the script also as slurm, or pbs.",
+)
 @click.option("--as-sbatch", "is_sbatch", is_flag=True, help="Say so in sbatch's words.")
 @click.option("-quiet", "is_quiet", is_flag=True, help="Print the id and nothing else.")
 @PARTITION

@@ -34,6 +34,7 @@ MODULES = (
     "partition.find.discover",
     "partition.find.remote",
     "partition.find.state",
+    "pct.batch_dialects",
     "pct.cores",
     "pct.host.capacity",
     "pct.host.cgroups.files",

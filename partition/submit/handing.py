@@ -84,6 +84,7 @@ _OPTIONS = {
     "nice": Option(("-nice", "--nice"), True),
     "requeue_on": Option(("--requeue-on",), True),
     "constraint": Option(("--constraint", "-C"), True),
+    "systems": Option(("--as",), True),
 }
 
 
@@ -188,6 +189,7 @@ def _read(
         is_exclusive,
         is_held,
         terms_of(*(chosen[name] for name in _TERMS)),
+        chosen["systems"] or "",
     )
     if given.get("queue") or given.get("account"):
         read.habits = []

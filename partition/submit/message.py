@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Sequence
+from socket import gethostname
 
 from msgspec import Struct
 
@@ -28,6 +29,7 @@ from native.wire.batch import (
 from partition.find.discover import Where, outside
 from partition.status import query
 from partition.status.reached import reached
+from partition.submit import dialects
 
 AGAIN_S = 0.25  # bebopd is asked again after this
 _OURS = ("YOD_JOB_ID", "YOD_SLOTS", "YOD_NODE_COUNT", "YOD_NODE_NAMES", "YOD_NODE_SLOTS")
@@ -105,12 +107,15 @@ def submission(
     is_exclusive: bool = False,
     is_held: bool = False,
     terms: Terms = NO_TERMS,
+    systems: str = "",
 ) -> Submit:
     """The message that hands a job in, with what this process has of its user.
 
     Args:
         name: of the job; empty: the script's.
         partition: that the user has named, and steps and jobs of the script are to find.
+        systems: whose variables the script is to find, beside ours; see
+            :mod:`partition.submit.dialects`.
 
     Raises:
         UsageError: it is too large, or the directory is none.
@@ -122,6 +127,8 @@ def submission(
         name: value for name, value in outside(os.environ).items() if name not in _OURS
     } | ({"YOD_PARTITION": partition} if partition else {})
     variables.setdefault("HOME", userdirs.home(variables))  # where its keys lie
+    if systems:
+        variables |= dialects.variables(systems, spec, terms, where, gethostname(), variables)
     os.umask(umask := os.umask(0o077))
     task = codec.encode_part(
         Task(
