@@ -169,6 +169,8 @@ class Job:
     def wait_held(self, count: int | None = None) -> None:
         wanted = len(self.spec.ranks) if count is None else count
         self.run_until(lambda: len(self.of(RankHeld)) >= wanted, f"{wanted} held")
+        # A keeper of a client reports by itself, and the client its process.
+        self.run_until(lambda: self.keeper.unix_pid > 0, "the keeper's process")
 
     def wait_ended(self, count: int | None = None) -> list[RankEnded]:
         wanted = len(self.spec.ranks) if count is None else count
