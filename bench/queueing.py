@@ -1,6 +1,7 @@
 """Queue policies compared: how long jobs wait, and what it costs bebopd to decide.
 
     python bench/queueing.py [--trace FILE.swf] [--nodes 256] [--jobs 1000] [--write FILE]
+        [--plot FILE.png]
 
 bebopd's own machine on a clock of its own, with nodes of one slot. Jobs are submitted, begin when
 they are granted slots, and end after the time that they ran in the trace; their time limits are
@@ -161,16 +162,41 @@ def row(name: str, figures: Figures) -> list[str]:
     ]
 
 
-def compare(traces: Sequence[Sequence[swf.TraceJob]], nodes: int) -> list[list[str]]:
-    rows = []
+def compare(traces: Sequence[Sequence[swf.TraceJob]], nodes: int) -> dict[str, Figures]:
+    found = {}
     for name, (policy, kept) in POLICIES.items():
         figures = Figures()
         for jobs in traces:
             partition = Simulated(nodes, policy, kept, figures)
             partition.run(jobs)
-        rows.append(row(name, figures))
-        print(rows[-1], file=sys.stderr)
-    return rows
+        found[name] = figures
+        print(row(name, figures), file=sys.stderr)
+    return found
+
+
+def plot(found: dict[str, Figures], path: Path) -> None:
+    """Draw for each policy how many jobs waited no longer than a time, and who waited for whom."""
+    import matplotlib  # pip install 'yod[plot]'
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, (waits, slowdowns, used) = pyplot.subplots(1, 3, figsize=(15, 4.5), layout="tight")
+    for name, figures in found.items():
+        share = [100 * (n + 1) / len(figures.waits_s) for n in range(len(figures.waits_s))]
+        waits.plot([max(each, 1.0) / 60 for each in sorted(figures.waits_s)], share, label=name)
+        slowdowns.plot(sorted(figures.slowdowns), share, label=name)
+    waits.set(xscale="log", xlabel="waited at most, minutes", ylabel="jobs, %")
+    slowdowns.set(xscale="log", xlabel="slowdown at most", ylabel="jobs, %")
+    waits.legend()
+    places = range(len(found))
+    used.bar(places, [100 * statistics.mean(each.used) for each in found.values()], 0.4)
+    passed = [100 * statistics.mean(each.passed) for each in found.values()]
+    used.bar([place + 0.4 for place in places], passed, 0.4)
+    used.set_xticks([place + 0.2 for place in places], [name.split(":")[0] for name in found])
+    used.set(ylabel="%")
+    used.legend(["nodes' time used", "jobs that passed others"])
+    figure.savefig(path, dpi=120)
 
 
 def report(rows: list[list[str]], what: str, nodes: int) -> str:
@@ -204,10 +230,15 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=256, help="of the partition (%(default)s)")
     parser.add_argument("--jobs", type=int, default=1000, help="of a made trace (%(default)s)")
     parser.add_argument("--write", type=Path, help="also write the result into this file")
+    parser.add_argument("--plot", type=Path, help="draw the distributions into this picture")
     options = parser.parse_args()
     traces, what = swf.chosen(options.trace, options.nodes, options.jobs, LOAD)
-    text = report(compare(traces, options.nodes), what, options.nodes)
+    found = compare(traces, options.nodes)
+    rows = [row(name, figures) for name, figures in found.items()]
+    text = report(rows, what, options.nodes)
     print(text)
+    if options.plot:
+        plot(found, options.plot)
     if options.write:
         results.write(options.write, text)
 

@@ -33,3 +33,11 @@ def test_placements_are_compared_on_a_trace(tmp_path):
     done = subprocess.run(words, cwd=BENCH, check=True, capture_output=True, text=True)
     assert "40 jobs of small.swf, on a mesh of 4 x 4 x 4 nodes" in done.stdout
     assert done.stdout.count("| Hilbert |") == 5
+
+
+def test_queue_policies_are_compared_and_drawn(tmp_path):
+    picture = tmp_path / "queues.png"
+    words = [sys.executable, "queueing.py", "--jobs", "20", "--nodes", "32", "--plot", picture]
+    done = subprocess.run(words, cwd=BENCH, check=True, capture_output=True, text=True)
+    assert done.stdout.count("starts are kept |") == 2
+    assert picture.read_bytes().startswith(b"\x89PNG")
