@@ -193,8 +193,9 @@ def plot(found: dict[str, Figures], path: Path) -> None:
     used.bar(places, [100 * statistics.mean(each.used) for each in found.values()], 0.4)
     passed = [100 * statistics.mean(each.passed) for each in found.values()]
     used.bar([place + 0.4 for place in places], passed, 0.4)
-    used.set_xticks([place + 0.2 for place in places], [name.split(":")[0] for name in found])
-    used.set(ylabel="%")
+    names = [name.split(":")[0].replace(" ", "\n") for name in found]
+    used.set_xticks([place + 0.2 for place in places], names)
+    used.set(ylabel="%", ylim=(0, 125))
     used.legend(["nodes' time used", "jobs that passed others"])
     figure.savefig(path, dpi=120)
 
