@@ -115,7 +115,32 @@ def order(where: Where, limits: Limits, message: Order) -> None:
         RefusedError: it refuses.
         PartitionError: as :func:`rows`.
     """
-    _ask(where, limits, message, limits.allocate_s, lambda answer: isinstance(answer, batch.Done))
+    (error,) = orders(where, limits, [message])
+    if error is not None:
+        raise error
+
+
+def orders(where: Where, limits: Limits, messages: Sequence[Order]) -> list[PartitionError | None]:
+    """The same of several, one after the other; what each of them raises.
+
+    Where bebopd is lost, or does not answer, it is not asked for the rest.
+    """
+    errors: list[PartitionError | None] = []
+    try:
+        with reached(where, limits) as opened:
+            for message in messages:
+                try:
+                    _talk(opened, where, message, limits.allocate_s, _is_done)
+                    errors.append(None)
+                except RefusedError as error:
+                    errors.append(error)
+    except PartitionError as error:
+        errors += [error] * (len(messages) - len(errors))
+    return errors
+
+
+def _is_done(answer: Message) -> bool:
+    return isinstance(answer, batch.Done)
 
 
 def is_unknown(error: PartitionError) -> bool:

@@ -79,17 +79,17 @@ def cancel(array_id: int, wanted: Array, where: Where, limits: Limits) -> str:
         has_some = False
     # From here on none of them begins.
     indices = frozenset(wanted.indices())
+    begun: list[ask.Order] = []
     for row in ask.rows(where, limits):
         of = row.element
         if of is None or of.array != array_id or of.index not in indices or row.state.is_final:
             continue
         if row.step == NO_STEP:
-            has_some = True
-            try:
-                ask.order(where, limits, Cancel(row.job_id))
-            except PartitionError as error:
-                if not ask.is_unknown(error):  # else it has ended meanwhile
-                    raise
+            begun.append(Cancel(row.job_id))
+    for failure in ask.orders(where, limits, begun) if begun else ():
+        if failure is not None and not ask.is_unknown(failure):  # else it has ended meanwhile
+            raise failure
+    has_some |= bool(begun)
     return "" if has_some else "they have ended, or there are none"
 
 

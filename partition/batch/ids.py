@@ -67,17 +67,17 @@ class Asked:
             The others.
         """
         known = {str(row.job_id): row for row in self.rows()}
-        for job_id in dict.fromkeys(job_ids):
-            if job_id not in known:
-                continue
-            if known[job_id].state.is_final:
+        there = [job_id for job_id in dict.fromkeys(job_ids) if job_id in known]
+        going = [job_id for job_id in there if not known[job_id].state.is_final]
+        messages = [message(int(job_id)) for job_id in going]
+        errors = ask.orders(self._where, self._limits, messages) if going else []
+        failed = dict(zip(going, errors, strict=True))
+        for job_id in there:
+            error = failed.get(job_id)
+            if job_id not in failed or (error is not None and ask.is_unknown(error)):
                 self.failures.append(f"{job_id}: has ended")
-                continue
-            try:
-                ask.order(self._where, self._limits, message(int(job_id)))
-            except PartitionError as error:
-                ended = ask.is_unknown(error)
-                self.failures.append(f"{job_id}: {'has ended' if ended else shown(str(error))}")
+            elif error is not None:
+                self.failures.append(f"{job_id}: {shown(str(error))}")
         return [job_id for job_id in job_ids if job_id not in known]
 
     def cancel_elements(self, array_id: int, wanted: Array) -> None:
