@@ -97,6 +97,7 @@ class Limits(Struct, frozen=True):
     web_unread_bytes: int = 4 * 1024 * 1024
     host_up_s: float = 30.0
     host_down_s: float = 30.0
+    host_ship_s: float = 300.0
     ssh_fanout_count: int = 64
 
 
@@ -183,6 +184,7 @@ MEANINGS = {
     "web_stall_s": "a client of pingd --web that reads nothing for this long is given up",
     "web_unread_bytes": "a client of pingd --web that has more unread at a change is given up",
     "host_up_s": "a host of yodctl up --ssh has its PCT within this, else it is left out",
+    "host_ship_s": "yodctl up --ship sends yod to a host within this, else it is left out",
     "host_down_s": "yodctl waits this long for a host on which it ends a PCT",
     "ssh_fanout_count": "hosts that yodctl has connections of ssh to at a time",
 }
@@ -218,6 +220,7 @@ _SMALLEST = {
     "web_stall_s": 0.001,
     "host_up_s": 1,
     "host_down_s": 1,
+    "host_ship_s": 1,
     "ssh_fanout_count": 1,
     "output_window_bytes": 65536,
     "store_user_percent": 1,

@@ -71,6 +71,7 @@ def command() -> None:
     help="ssh with options, as `ssh -F FILE`; default: YOD_SSH, else ssh.",
 )
 @click.option("--address", default="", metavar="HOST", help="Where those hosts reach this one.")
+@click.option("--ship", "ships", is_flag=True, help="Send yod to those hosts that lack it.")
 @click.option(
     "--slots",
     type=click.IntRange(1, SLOTS_MAX),
@@ -91,6 +92,7 @@ def up(
     host_file: str | None,
     ssh_command: str,
     address: str,
+    ships: bool,
     slots: int | None,
     base_port: int,
     debug: bool,
@@ -103,14 +105,12 @@ def up(
         raise UsageError(f"{' and '.join(chosen)}: a partition has one or the other")
     if nodes is not None or host_file is not None:
         hosts = bringing.wished_hosts(nodes, host_file)
-        bringing.of_hosts(hosts, ssh_command, address, slots or 0, base_port, debug)
+        bringing.of_hosts(hosts, ssh_command, address, slots or 0, base_port, debug, ships)
         return
-    if address:
-        raise UsageError("--address is for --ssh and --hosts")
+    if address or ships:
+        raise UsageError(f"{'--address' if address else '--ship'} is for --ssh and --hosts")
     if count is not None:
         bringing.of_this_host(count, slots or 1, base_port, debug)
-        if warm_server.running(os.environ) is None:
-            bringing.warm(None)
         return
     if base_port or debug:
         raise UsageError(f"{'--base-port' if base_port else '-D'} is for --local and --ssh")

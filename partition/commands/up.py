@@ -52,6 +52,8 @@ def of_this_host(count: int, slots: int, base_port: int, debug: bool) -> None:
     click.echo(f"{count} nodes{each} are up at {address_of(found)} ({took_s:.2f} s)")
     chosen = chosen_otherwise(found)
     click.echo(f"{chosen or 'yod finds them by itself'}; `yodctl down` takes it down")
+    if server.running(os.environ) is None:
+        warm(None)
 
 
 def wished_hosts(nodes: str | None, host_file: str | None) -> dict[str, int]:
@@ -73,7 +75,13 @@ def wished_hosts(nodes: str | None, host_file: str | None) -> dict[str, int]:
 
 
 def of_hosts(
-    hosts: dict[str, int], ssh_command: str, address: str, slots: int, base_port: int, debug: bool
+    hosts: dict[str, int],
+    ssh_command: str,
+    address: str,
+    slots: int,
+    base_port: int,
+    debug: bool,
+    ships: bool,
 ) -> None:
     """Start a bebopd here, and a PCT on each of the hosts.
 
@@ -84,7 +92,7 @@ def of_hosts(
     from partition.hosts.up import Wish
     from partition.hosts.up import up as up_hosts
 
-    wish = Wish(hosts, ssh_command, address, slots, base_port, debug)
+    wish = Wish(hosts, ssh_command, address, slots, base_port, debug, ships)
     began = time.monotonic()
     os.umask(0o077)
     os.chdir("/")

@@ -16,6 +16,7 @@ from native.text import shown
 
 MARK = "yod: "
 STARTS, UP = f"{MARK}starts", f"{MARK}up"
+NO_YOD = "no yod: "  # so begins what a host without it says
 SSH_FAILED = 255  # the status of ssh itself
 REASON_MAX = 300  # characters
 
@@ -78,6 +79,11 @@ class Bringing:
         self._limit_s = limit_s
         self._bebopd = bebopd
         self._last = ""
+
+    @property
+    def lacks_yod(self) -> bool:
+        """The host was reached, and there is no yod."""
+        return self.phase is Phase.FAILED and self.reason.startswith(NO_YOD)
 
     def handle(self, event: Event) -> None:
         """Advance by one event. What comes behind an end changes nothing."""

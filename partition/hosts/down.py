@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from native.limits import Limits
 from partition.find import state
 from partition.find.state import Host, State
-from partition.hosts import scripts, ssh
+from partition.hosts import scripts, shipping, ssh
 from partition.hosts.bringing import Complained, Ended, Event, TimedOut, why
 from partition.up.own import own_directory
 
@@ -55,7 +55,7 @@ def _end(found: State, hosts: Iterable[str], limits: Limits) -> dict[str, str]:
             case TimedOut():
                 failed[host] = f"no answer in {limits.host_down_s:g} s"
 
-    line = scripts.end(own_directory(), found.tag)
+    line = scripts.end(own_directory(), found.tag, shipping.name())
     calls = [ssh.Call(host, line) for host in hosts]
     ssh.run(calls, found.ssh, limits.host_down_s, limits, happened)
     return failed

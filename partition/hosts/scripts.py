@@ -11,9 +11,16 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
+# Where yod lies that was shipped; root's pcts run programs of it as other users. Its interpreter
+# finds its library by a variable, if it has one.
+_SHIPPED = (
+    "h=$HOME/.cache; m=077; "
+    '[ "$(id -u)" -gt 0 ] || { h=/var/cache; m=022; }; s=${XDG_CACHE_HOME:-$h}/yod/ship'
+)
+_FROM_THERE = '[ -x "$p" ] && export LD_LIBRARY_PATH="$s/lib"'
 _START = (
-    "d=$1; n=$2; t=$3; shift 3; umask 077; p=$d/pct; "
-    '[ -x "$p" ] || p=$(command -v pct) || '
+    f"d=$1; n=$2; t=$3; {_SHIPPED}/$4; shift 4; umask 077; p=$d/pct; "
+    f'[ -x "$p" ] || {{ p=$s/bin/pct; {_FROM_THERE}; }} || p=$(command -v pct) || '
     '{ echo "yod: no yod: neither $d/pct nor pct in PATH" >&2; exit 127; }; '
     "l=${XDG_STATE_HOME:-$HOME/.local/state}/yod/logs; "
     '{ mkdir -p "$l" && l=$l/pct.$n.log && : >"$l"; } 2>/dev/null || '
@@ -27,14 +34,27 @@ _START = (
     '*) echo "yod: pct has ended: $(tail -n 1 "$l")" >&2; exit 1 ;; esac'
 )
 _END = (
-    "d=$1; shift; y=$d/yodctl; "
-    '[ -x "$y" ] || y=$(command -v yodctl) || '
+    f"d=$1; {_SHIPPED}/$2; shift 2; p=$d/yodctl; "
+    f'[ -x "$p" ] || {{ p=$s/bin/yodctl; {_FROM_THERE}; }} || p=$(command -v yodctl) || '
     '{ echo "yod: no yod: neither $d/yodctl nor yodctl in PATH" >&2; exit 127; }; '
-    'exec "$y" end-pcts "$@"'
+    'exec "$p" end-pcts "$@"'
+)
+_UNPACK = (
+    f'{_SHIPPED}; umask $m; echo "yod: starts"; '
+    '[ "$(uname -m)" = "$2" ] || '
+    '{ echo "yod: what is shipped is for $2, and this is $(uname -m)" >&2; exit 1; }; '
+    'if [ -x "$s/$1/bin/pct" ]; then echo "yod: up"; exit 0; fi; '
+    't=$s/.$1.$$; e=$({ mkdir -p "$t" && tar -xzo -f - -C "$t"; } 2>&1) || '
+    '{ rm -rf "$t"; echo "yod: not unpacked in $s: $(echo "$e" | tail -n 1)" >&2; exit 1; }; '
+    'e=$(LD_LIBRARY_PATH="$t/lib" "$t/bin/python3" -IS -c pass 2>&1) || '
+    '{ rm -rf "$t"; echo "yod: what is shipped does not run here: $e" >&2; exit 1; }; '
+    'mv "$t" "$s/$1" && echo "yod: up"'
 )
 
 
-def start(directory: str, name: str, earlier_tag: str, arguments: Sequence[str]) -> str:
+def start(
+    directory: str, name: str, earlier_tag: str, arguments: Sequence[str], shipped: str = ""
+) -> str:
     """The line that starts a pct, and ends when bebopd has taken its node.
 
     Args:
@@ -42,13 +62,24 @@ def start(directory: str, name: str, earlier_tag: str, arguments: Sequence[str])
         name: of the node, and in the name of its log.
         earlier_tag: a pct with it is ended before; empty: there can be none.
         arguments: of the pct.
+        shipped: the name of what may have been shipped to the host.
     """
-    return _line(_START, directory, name, earlier_tag, *arguments)
+    return _line(_START, directory, name, earlier_tag, shipped, *arguments)
 
 
-def end(directory: str, tag: str) -> str:
+def end(directory: str, tag: str, shipped: str = "") -> str:
     """The line that ends the user's pcts with a tag, and says how many there were."""
-    return _line(_END, directory, tag)
+    return _line(_END, directory, shipped, tag)
+
+
+def unpack(name: str, machine: str) -> str:
+    """The line that unpacks an archive of yod from its standard input, if it is not there yet.
+
+    Args:
+        name: under which it is kept.
+        machine: for which it is, as ``uname -m`` has it.
+    """
+    return _line(_UNPACK, name, machine)
 
 
 def _line(script: str, *arguments: str) -> str:

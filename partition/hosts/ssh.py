@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+import shlex
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -46,13 +47,8 @@ def run(
         command: ssh, perhaps with options, as a shell would split it.
         on_event: told the host, and what has happened.
     """
-    from ClusterShell.Task import task_self  # takes 100 ms to import
-
-    task = task_self()
-    for stream in ("stdout", "stderr"):
-        task.set_default(f"{stream}_msgtree", False)  # keep no output
+    task = _task(limits)
     task.set_info("ssh_path", command)
-    task.set_info("fanout", limits.ssh_fanout_count)
     task.set_info("connect_timeout", math.ceil(limit_s))
     handler = _handler(on_event)
     for call in calls:
@@ -67,6 +63,54 @@ def run(
         )
         if call.given:
             worker.write(call.given)
+    _resume(task)
+
+
+def send(
+    hosts: Sequence[str],
+    line: str,
+    path: str,
+    command: str,
+    limit_s: float,
+    limits: Limits,
+    on_event: Callable[[str, Event], None],
+) -> None:
+    """Run a command on many hosts, as :func:`run` does, each with a file for its standard input.
+
+    The file is never in this process's memory: each ssh reads it.
+
+    Args:
+        line: for the user's shell there.
+        path: of the file.
+    """
+    from ClusterShell.Worker.Exec import ExecWorker
+
+    options = f"-oBatchMode=yes -oConnectTimeout={math.ceil(limit_s)}"
+    words = f"exec {command} {options} -- %host {{}} <{shlex.quote(path)}"
+    task = _task(limits)
+    task.schedule(
+        ExecWorker(
+            nodes=",".join(hosts),
+            handler=_handler(on_event),
+            timeout=limit_s,
+            command=words.format(shlex.quote(line).replace("%", "%%")),
+            stderr=True,
+        )
+    )
+    _resume(task)
+
+
+def _task(limits: Limits) -> Any:
+    from ClusterShell.Task import task_self  # takes 100 ms to import
+
+    task = task_self()
+    for stream in ("stdout", "stderr"):
+        task.set_default(f"{stream}_msgtree", False)  # keep no output
+    task.set_info("fanout", limits.ssh_fanout_count)
+    return task
+
+
+def _resume(task: Any) -> None:
     try:
         task.resume()
     except BaseException:

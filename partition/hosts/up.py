@@ -21,7 +21,7 @@ from native.limits import Limits
 from native.wire.status import NodeState
 from partition.find import discover, state
 from partition.find.state import Host, State
-from partition.hosts import address, allocator, down, names, scripts, ssh
+from partition.hosts import address, allocator, down, names, scripts, shipping, ssh
 from partition.hosts.bringing import Bringing, Phase
 from partition.status import reached
 from partition.up import directory, local, processes
@@ -37,6 +37,7 @@ class Wish(Struct, frozen=True):
         address: at which the hosts reach this one; empty: it is found out.
         slots: of each node of which nothing else is said; 0: its processors.
         base_port: TCP port of the bebopd; 0: any.
+        ships: a host without yod gets it, with its Python.
     """
 
     hosts: dict[str, int]
@@ -45,6 +46,7 @@ class Wish(Struct, frozen=True):
     slots: int = 0
     base_port: int = 0
     debug: bool = False
+    ships: bool = False
 
 
 class Came(Struct, frozen=True):
@@ -142,28 +144,38 @@ def _bring(where: Path, found: State, hosts: Sequence[str], wish: Wish, limits: 
     found = replace(found, hosts=tuple(begun.values()))
     state.save(found, where)
     key = read_partition_key(found.key_file).hex().encode() + b"\n"
-    machines = {name: Bringing(name, limits.host_up_s, found.address) for name in hosts}
-    calls = [
-        ssh.Call(
+    machines: dict[str, Bringing] = {}
+
+    def call(name: str) -> ssh.Call:
+        was_started = name in before and before[name].is_started
+        line = scripts.start(
+            own_directory(),
             name,
-            scripts.start(
-                own_directory(),
-                name,
-                found.tag if name in before and before[name].is_started else "",
-                _arguments(found, numbers[name], name, wish),
-            ),
-            key,
+            found.tag if was_started else "",
+            _arguments(found, numbers[name], name, wish),
+            shipping.name(),
         )
-        for name in hosts
-    ]
-    try:
+        return ssh.Call(name, line, key)
+
+    def run(names: Sequence[str]) -> None:
+        for name in names:
+            machines[name] = Bringing(name, limits.host_up_s, found.address)
         ssh.run(
-            calls,
+            map(call, names),
             wish.ssh,
             limits.host_up_s,
             limits,
             lambda host, event: machines[host].handle(event),
         )
+
+    try:
+        run(hosts)
+        lacking = [name for name in hosts if machines[name].lacks_yod]
+        if wish.ships and lacking:
+            unable = shipping.ship(lacking, wish.ssh, limits)
+            for name, reason in unable.items():
+                machines[name].reason = reason
+            run([name for name in lacking if name not in unable])
     except BaseException:
         # Where nothing has begun, a pct that begins yet finds that nobody waits for it.
         idle = {name for name in hosts if not machines[name].is_reached}

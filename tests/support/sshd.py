@@ -71,10 +71,15 @@ class Ssh:
         for host in hosts:
             self.start(host)
 
-    def start(self, host: Host) -> None:
-        """Start the sshd of a host."""
+    def start(self, host: Host, before: Sequence[Sequence[str]] = ()) -> None:
+        """Start the sshd of a host.
+
+        Args:
+            before: commands of the host that come before.
+        """
         assert SSHD is not None
-        host.run(["mkdir", "-p", "-m", "755", "/run/sshd"], check=True)
+        for words in (["mkdir", "-p", "-m", "755", "/run/sshd"], *before):
+            host.run(list(words), check=True)
         config = str(self._directory / "sshd_config")
         server = host.popen(
             [SSHD, "-D", "-e", "-f", config],

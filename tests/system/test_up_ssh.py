@@ -7,13 +7,16 @@ import os
 import re
 import shlex
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+import native
 from tests.support import sshd
 from tests.support.hosts import Hosts
+from tests.support.partition import BIN
 from tests.support.place import MARK, Place
 from tests.support.sshd import Ssh, run, start
 from tests.support.wait import LIMIT_S, read_until, wait_until
@@ -62,6 +65,7 @@ def site(needs_root: None, place: Place, tmp_path) -> Iterator[Site]:
     variables = {
         MARK: place.mark,
         "XDG_STATE_HOME": str(place.directory / "state"),
+        "XDG_CACHE_HOME": str(place.directory / "cache"),
         "YOD_LIVENESS_S": "3",
     }
     with Hosts(4) as hosts, sshd.serving(directory, list(hosts)[1:], variables) as ssh:
@@ -156,6 +160,41 @@ def test_a_host_without_yod_is_named(site):
     assert done.status == 4
     said = f"node2: no yod: neither {sshd.BIN}/pct nor pct in PATH"
     assert done.err.splitlines()[-1] == said
+    assert site.yodctl("down").status == 0
+
+
+def test_a_host_without_yod_gets_it_with_its_python(site, place):
+    store = place.directory / "cache"
+    bare = site.hosts[2]
+    site.ssh.stop(bare)
+    yods_and_pythons = {BIN.parent, Path(native.__file__).parents[1], Path(sys.base_prefix)}
+    hidden = [each for each in yods_and_pythons if yods_and_pythons.isdisjoint(each.parents)]
+    site.ssh.start(bare, before=[["mount", "-t", "tmpfs", "tmpfs", str(each)] for each in hidden])
+    env = {"YOD_HOST_UP_S": "60"}
+    done = site.yodctl("up", "--ssh", "node[1-2]", "--ship", "--slots", "2", env=env)
+    assert (done.status, done.err) == (0, "")
+    said = site.yod("-sz", "4", "sh", "-c", "echo $YOD_NODE_NAME; ls -d " + str(BIN / "yod"))
+    assert sorted(said.out.split()) == [*[str(BIN / "yod")] * 2, *["node1"] * 2, *["node2"] * 2]
+    pct = bare.processes()[site.pcts()["node2"]]
+    assert f"{store}/yod/ship/" in pct
+    assert site.yodctl("down").status == 0
+    assert site.daemons() == []
+    # It is there now.
+    done = site.yodctl("up", "--ssh", "node2", env=env)
+    assert (done.status, done.err) == (0, "")
+    assert site.yodctl("down").status == 0
+
+
+def test_what_does_not_run_on_a_host_is_not_left_there(site, place, tmp_path):
+    site.hosts[2].run(["mount", "-t", "tmpfs", "tmpfs", str(sshd.BIN)], check=True)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "uname").write_text("#!/bin/sh\necho vax\n")
+    (tmp_path / "bin" / "uname").chmod(0o755)
+    site.hosts[2].run(["mount", "--bind", str(tmp_path / "bin" / "uname"), "/usr/bin/uname"])
+    done = site.yodctl("up", "--ssh", "node[1-2]", "--ship")
+    assert done.status == 4
+    machine = os.uname().machine
+    assert done.err.splitlines()[-1] == f"node2: what is shipped is for {machine}, and this is vax"
     assert site.yodctl("down").status == 0
 
 
