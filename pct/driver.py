@@ -323,6 +323,8 @@ class Driver:
                 ranks.finish_output()
             case events.WriteInput(_, data):
                 ranks.write_input(data)
+            case events.ResizeTerminal(_, window):
+                ranks.resize(window.rows, window.columns)
             case pmi_events.OpenPmi():
                 services.open_pmi(action, self._node.limits.pmi_connections_count)
             case pmi_events.PmiReply(_, connection, data):

@@ -8,6 +8,7 @@ from native.ids import PortalId
 from native.machine import Action, Event, JobAction, JobEvent
 from native.wire import keeper
 from native.wire.base import Message
+from native.wire.group import Window
 from native.wire.load import ShippedObject
 
 PMIX_SERVER = -1  # in place of a world's number: the keeper of the job's PMIx server
@@ -393,11 +394,9 @@ class KillOrphans(JobAction, frozen=True):
 
 
 class RemoveLeftovers(JobAction, frozen=True):
-    """Remove shared memory of the job's ranks that no process has open; answered by
-    :class:`LeftoversRemoved`.
+    """Remove shared memory of a world whose ranks have ended, or of :data:`PMIX_SERVER`.
 
-    Attributes:
-        world: whose ranks have ended, or :data:`PMIX_SERVER`.
+    That which no process has open; answered by :class:`LeftoversRemoved`.
     """
 
     world: int
@@ -416,7 +415,7 @@ class ResumeOutput(JobAction, frozen=True):
 
 
 class FinishOutput(JobAction, frozen=True):
-    """Nothing of the job is left here: what the pipes of its ranks hold now is their end.
+    """What the pipes hold now is their end: nothing of the job is left here.
 
     A process that is none of the job's may have been given a writing end, and keep it.
     """
@@ -426,6 +425,12 @@ class WriteInput(JobAction, frozen=True):
     """Give the ranks that read it their input; empty data closes it."""
 
     data: bytes
+
+
+class ResizeTerminal(JobAction, frozen=True):
+    """The terminal of this node's rank that has one has another size."""
+
+    window: Window
 
 
 class DropJob(JobAction, frozen=True):

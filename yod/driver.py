@@ -182,6 +182,7 @@ class Driver:
             on_broken,
             has_stamps=self._plan.options.has_stamps,
             progress=None if self._plan.options.is_quiet else self.machine.progress,
+            terminal_rank=self._plan.options.terminal_rank,
         )
         if (files := self._plan.options.tee) is None:
             return screens
@@ -342,6 +343,8 @@ class Driver:
                     self._say(text)
             case events.Told():
                 self.on_told(action)
+            case events.UseTerminal(is_on):
+                self._front.use_terminal(self.handle if is_on else None)
             case events.Suspend():
                 self._stop_timer.set(self._reactor.monotonic() + STOP_S)
                 self._reactor.when_idle(self._suspend_when_idle)

@@ -133,7 +133,6 @@ TABLE = {
     "stop-ranks": "Ctrl-Z stops the ranks with yod, and fg or bg continues both, without an option",
     "signal-tree": "each signal reaches the process group of each rank, its helpers with it",
     "open-mode": "files of ranks are emptied; with --restart they go on",
-    "pty": "yod gives ranks no terminal",
 }
 
 

@@ -52,6 +52,7 @@ _EXCLUSIVE = (
     ("--wait", "--immediate"),
     ("--exclusive", "--overlap"),
     ("--stdin", "--no-stdin"),
+    *(("--pty", other) for other in ("--stdin", "--no-stdin", "-batch", "-o", "-e", "--tee")),
 )
 
 
@@ -83,6 +84,8 @@ _OF_THE_JOB = ("--detach", "--detach-on-hangup", "--partition", "--wait", "--imm
 
 def _detach(given: Given, words: list[str], invocation: Invocation) -> int:
     """Hand the launch in as a job of its own, and print its id."""
+    if "--pty" in given:
+        raise UsageError("--detach and --pty exclude each other")
     if not words:
         raise UsageError(f"--detach with {RESTART} DIR: name the program, too")
     members, _ = _members(given, words, invocation)
@@ -134,11 +137,19 @@ def prepare(given: Given, words: list[str], invocation: Invocation) -> Prepared:
         from yod.plan.files import chosen as chosen_files
 
         files = chosen_files(given, user_name(os.getuid()))
+    window, input_ranks = None, _input_ranks(given, is_batch)
+    if (text := _last(given, "--pty")) is not None:
+        from yod.host.rawmode import size_of  # likewise
+        from yod.plan.input import parse_rank
+
+        if not os.isatty(0):
+            raise UsageError("--pty needs a terminal: yod's standard input is none")
+        window, input_ranks = size_of(0), parse_rank(text)
     chosen = Options(
         is_quiet=is_quiet,
         kills_at_once=("-kill" in given or is_batch) and not keeps_going,
         keeps_going=keeps_going,
-        input_ranks=_input_ranks(given, is_batch),
+        input_ranks=input_ranks,
         mpi=_last(given, "--mpi") or "auto",
         libpmix=_last(given, "--libpmix") or "",
         has_portals="--with-portals" in given,
@@ -158,6 +169,7 @@ def prepare(given: Given, words: list[str], invocation: Invocation) -> Prepared:
         files=None if "--tee" in given else files,
         tee=files if "--tee" in given else None,
         dialects=_dialects(given),
+        window=window,
     )
     checkpointing = None
     if any(name in given for name in CHECKPOINT_NAMES):

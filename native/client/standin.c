@@ -11,9 +11,12 @@
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include "signals.h"
+
+static struct termios modes;            /* of the terminal, at the start */
 
 enum { AT_SIGNALS, AT_WORD, N_FDS };
 
@@ -27,6 +30,14 @@ static void stop_with (pid_t yod, int signo)
     kill (yod, SIGCONT);
 }
 
+/* yod may have been killed while a rank had the terminal, which it is then to
+ * have no more. In the background it is somebody else's. */
+static void restore_terminal (void)
+{
+    if (tcgetpgrp (0) == getpgrp ())
+        tcsetattr (0, TCSADRAIN, &modes);
+}
+
 static void look_at (pid_t yod)
 {
     int status;
@@ -34,9 +45,10 @@ static void look_at (pid_t yod)
     while (waitpid (yod, &status, WNOHANG | WUNTRACED) > 0) {
         if (WIFSTOPPED (status))
             stop_with (yod, WSTOPSIG (status));
-        else if (WIFSIGNALED (status))
+        else if (WIFSIGNALED (status)) {
+            restore_terminal ();
             signals_die (WTERMSIG (status));
-        else
+        } else
             _exit (WEXITSTATUS (status));
     }
 }
@@ -108,7 +120,7 @@ int standin_begin (void)
     int ends[2];
 
     unsetenv (STANDIN_VARIABLE);
-    if (!isatty (0) || pipe2 (ends, O_CLOEXEC | O_NONBLOCK) != 0)
+    if (tcgetattr (0, &modes) != 0 || pipe2 (ends, O_CLOEXEC | O_NONBLOCK) != 0)
         return -1;
     if (!signals_take (&signals)) {
         close (ends[0]);

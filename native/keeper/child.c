@@ -14,6 +14,7 @@
 
 #include "inspect.h"
 #include "message.h"
+#include "terminal.h"
 
 #define PRELOAD "LD_PRELOAD="
 
@@ -48,7 +49,8 @@ _Noreturn static void fail (const struct child *child, enum step step,
 static void take_streams (const struct child *child,
                           const struct child_streams *streams)
 {
-    if (dup2 (streams->input, 0) < 0 || dup2 (streams->output, 1) < 0
+    if ((streams->is_terminal && !terminal_take (streams->input))
+        || dup2 (streams->input, 0) < 0 || dup2 (streams->output, 1) < 0
         || dup2 (streams->error, 2) < 0
         || (streams->pmi >= 0 && fcntl (streams->pmi, F_SETFD, 0) != 0)
         || (streams->listener >= 0

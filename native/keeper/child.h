@@ -8,6 +8,7 @@ struct child_streams {
     int input, output, error;
     int pmi;                            /* -1: none */
     int listener;                       /* -1: it wants no Portals */
+    bool is_terminal;                   /* all three streams are */
 };
 
 /* Become the rank. Does not return. */

@@ -9,7 +9,8 @@
  * every process below it, and exits when none is left.
  *
  * One loop over four descriptors: commands, signals, messages of children
- * that are on their way to user code, and the pipe that releases them. The
+ * that are on their way to user code, and the pipe that releases them; and
+ * three more where a rank has a terminal (terminal.h). The
  * keeper never waits for a user's program or file: its children do what may
  * hang.
  *
@@ -35,17 +36,19 @@
 #define COMPANY_MS 2
 #define HELD_TOGETHER_MS 20
 #define ENDED_TOGETHER_MS 2
+#define N_OWN_FDS 4
 
 enum command_kind {
     COMMAND_GO = 1,
     COMMAND_SIGNAL = 2,
     COMMAND_END = 3,
+    COMMAND_WINDOW = 4,
 };
 
 struct command {
     uint32_t kind;
     uint32_t rank;                      /* SIGNAL: the rank, or ALL_RANKS */
-    int32_t signo;
+    int32_t signo;                      /* WINDOW: rows, columns << 16 */
     uint32_t zero;
 };
 _Static_assert (sizeof (struct command) == 16, "native/wire/KEEPER.md");
@@ -65,6 +68,9 @@ static void obey (struct keeper *k, const struct command *command)
         break;
     case COMMAND_END:
         k->is_ending = true;
+        break;
+    case COMMAND_WINDOW:
+        terminal_resize (&k->starter.terminal, (uint32_t) command->signo);
         break;
     }
 }
@@ -111,6 +117,7 @@ _Noreturn static void leave (struct keeper *k)
     struct pollfd out = { .fd = CONTROL_FD, .events = POLLOUT };
 
     hold_take_messages (k);
+    terminal_finish (&k->starter.terminal, KILL_WAIT_MAX_MS);
     drop_outputs (k);
     report_add (&k->box, REPORT_EMPTY, 0);
     while (!report_flush (&k->box))
@@ -167,6 +174,7 @@ static bool wait_for_event (struct keeper *k, bool is_flushed)
         { .fd = k->starter.messages_fd, .events = POLLIN },
         { .fd = k->go_owed > 0 ? k->starter.go_writer : -1,
           .events = POLLOUT },
+        [N_OWN_FDS + TERMINAL_FDS - 1] = { .fd = -1 },
     };
     int timeout_ms = -1, n;
 
@@ -184,7 +192,10 @@ static bool wait_for_event (struct keeper *k, bool is_flushed)
     } else {
         timeout_ms = sooner (look_when_due (k), held_back_ms (k));
     }
-    n = poll (fds, 4, timeout_ms);
+    terminal_poll (&k->starter.terminal, fds + N_OWN_FDS);
+    n = poll (fds, N_OWN_FDS + TERMINAL_FDS, timeout_ms);
+    if (n > 0)
+        terminal_carry (&k->starter.terminal, fds + N_OWN_FDS);
     if (n > 0 && fds[0].revents & (POLLHUP | POLLERR)) {
         k->is_ending = true;
         k->box.is_broken = true;

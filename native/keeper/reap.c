@@ -68,6 +68,8 @@ static void report_ended (struct keeper *k, size_t index, int wait_status,
                           + (uint64_t) now.tv_nsec;
     report_claim (k, index, wait_status, report);
     rank->state = RANK_ENDED;
+    if (k->starter.terminal.index == index)
+        terminal_end (&k->starter.terminal);
 }
 
 void reap_children (struct keeper *k)

@@ -25,6 +25,15 @@ static void send_to_group (pid_t unix_pid, int signo)
         send_to_group (unix_pid, SIGCONT);
 }
 
+/* A shell at a terminal ignores SIGTERM: for it the terminal hangs up. */
+static void hang_up (struct keeper *k, size_t index)
+{
+    if (k->spec->ranks[index].flags & RANK_HAS_TERMINAL) {
+        note_sent (&k->ranks[index], SIGHUP);
+        send_to_group (k->ranks[index].unix_pid, SIGHUP);
+    }
+}
+
 static void stop_all (struct keeper *k)
 {
     signal_ranks (k, ALL_RANKS, SIGSTOP);       /* at once, one call each */
@@ -59,6 +68,8 @@ void signal_ranks (struct keeper *k, uint32_t rank, int signo)
     for (size_t i = 0; i < k->n_started; i++)
         if (k->ranks[i].unix_pid > 0 && k->ranks[i].state != RANK_ENDED
             && (rank == ALL_RANKS || rank == keeper_rank (k, i))) {
+            if (signo == SIGTERM)
+                hang_up (k, i);
             note_sent (&k->ranks[i], signo);
             send_to_group (k->ranks[i].unix_pid, signo);
         }

@@ -141,6 +141,19 @@ static void take_cpus (struct cursor *c, struct spec_rank *rank)
         c->problem = "a rank is bound to no processor";
 }
 
+/* Whether the flags of a rank have no terminal, or the only one, for all of its
+ * streams. */
+static bool may_have_terminal (struct spec *spec, const struct spec_rank *rank)
+{
+    bool is_second = spec->has_terminal;
+
+    if (!(rank->flags & RANK_HAS_TERMINAL))
+        return true;
+    spec->has_terminal = true;
+    return !is_second && rank->flags & RANK_WANTS_STDIN
+           && !(rank->flags & RANK_HAS_FILES);
+}
+
 static void take_ranks (struct cursor *c, struct spec *spec)
 {
     spec->ranks = table (c, spec->n_ranks, 12, sizeof (*spec->ranks));
@@ -153,7 +166,8 @@ static void take_ranks (struct cursor *c, struct spec *spec)
         rank->flags = take_u32 (c);
         rank->environment = take_strings (c);
         if (!c->problem && (program >= spec->n_programs
-                            || rank->flags & ~63u
+                            || rank->flags & ~127u
+                            || !may_have_terminal (spec, rank)
                             || (rank->flags & RANK_WANTS_PORTALS
                                 && spec->listen_nid == 0)))
             c->problem = "a rank is not valid";
@@ -161,6 +175,8 @@ static void take_ranks (struct cursor *c, struct spec *spec)
             take_cpus (c, rank);
         for (int f = 0; f < 2 && !c->problem && rank->flags & RANK_HAS_FILES; f++)
             rank->files[f] = take_string (c);
+        if (rank->flags & RANK_HAS_TERMINAL)
+            rank->window = take_u32 (c);
         spec->wants_portals |= (rank->flags & RANK_WANTS_PORTALS) != 0;
         if (!c->problem)
             rank->program = &spec->programs[program];

@@ -32,6 +32,7 @@ enum spec_rank_flags {
     RANK_IS_BOUND = 8,                  /* to the processors of its mask */
     RANK_HAS_FILES = 16,                /* for its output */
     RANK_APPENDS = 32,                  /* to them; else they are empty first */
+    RANK_HAS_TERMINAL = 64,             /* instead of three streams */
 };
 
 struct spec_limit {
@@ -59,6 +60,7 @@ struct spec_rank {
     const char *cpus;                   /* RANK_IS_BOUND: words of 64 bits */
     size_t n_cpu_words;
     const char *files[2];               /* RANK_HAS_FILES: of descriptors 1 and 2; "": the pipe */
+    uint32_t window;                    /* RANK_HAS_TERMINAL: rows, columns << 16 */
 };
 
 struct spec {
@@ -72,6 +74,7 @@ struct spec {
     bool is_alone;                      /* no rank waits for another keeper */
     uint64_t ignored;                   /* bit signo - 1: ranks ignore it */
     bool wants_portals;                 /* some rank does */
+    bool has_terminal;                  /* likewise, and no other */
     gid_t *groups;
     struct spec_limit *limits;
     const char *hold_library;          /* "": none, so always trace */

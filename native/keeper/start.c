@@ -57,6 +57,7 @@ const char *start_prepare (struct starter *starter, const struct spec *spec)
     starter->spec = spec;
     starter->keeper = getpid ();
     memset (starter->output_ends, 0xff, sizeof (starter->output_ends));
+    terminal_clear (&starter->terminal);
     starter->may_preload = has_plain_ids ()
                            && can_preload (spec->hold_library);
     starter->null_fd = open ("/dev/null", O_RDWR | O_CLOEXEC);
@@ -155,6 +156,21 @@ static int make_streams (struct streams *streams, uint32_t flags,
     return fcntl (ends[0], F_SETFL, O_NONBLOCK);
 }
 
+/* The rank's ends of its pipes become the keeper's: it carries the bytes. */
+static bool make_terminal (struct terminal *terminal, size_t index,
+                           uint32_t window, struct streams *streams)
+{
+    if (!terminal_open (terminal, window)
+        || fcntl (streams->theirs[0], F_SETFL, O_NONBLOCK) != 0
+        || fcntl (streams->theirs[1], F_SETFL, O_NONBLOCK) != 0)
+        return false;
+    terminal->index = index;
+    terminal->input = streams->theirs[0];
+    terminal->output = streams->theirs[1];
+    streams->theirs[0] = streams->theirs[1] = -1;
+    return true;
+}
+
 static void keep_output (struct starter *starter, size_t index,
                          struct streams *streams)
 {
@@ -201,10 +217,14 @@ pid_t start_rank (struct starter *starter, size_t index,
                   struct outbox *box, int *pmi_fd)
 {
     const struct spec_rank *rank = &starter->spec->ranks[index];
+    bool has_terminal = (rank->flags & RANK_HAS_TERMINAL) != 0;
+    struct terminal *terminal = &starter->terminal;
     struct streams streams;
     pid_t child;
 
-    if (make_streams (&streams, rank->flags, starter->spec->listen_nid) != 0) {
+    if (make_streams (&streams, rank->flags, starter->spec->listen_nid) != 0
+        || (has_terminal
+            && !make_terminal (terminal, index, rank->window, &streams))) {
         report_failure (box, rank->rank, STEP_STREAMS);
         close_ends (streams.ours);
         close_theirs (&streams);
@@ -212,12 +232,14 @@ pid_t start_rank (struct starter *starter, size_t index,
     }
     if ((child = group_fork (starter->group_fd)) == 0) {
         const struct child_streams ends = {
-            .input = streams.theirs[0] < 0 ? starter->null_fd
-                                           : streams.theirs[0],
-            .output = streams.theirs[1],
-            .error = streams.theirs[2],
+            .input = has_terminal ? terminal->theirs
+                     : streams.theirs[0] < 0 ? starter->null_fd
+                                             : streams.theirs[0],
+            .output = has_terminal ? terminal->theirs : streams.theirs[1],
+            .error = has_terminal ? terminal->theirs : streams.theirs[2],
             .pmi = streams.theirs[3],
             .listener = streams.listener,
+            .is_terminal = has_terminal,
         };
         child_run (starter, index, &ends);
     }

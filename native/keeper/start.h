@@ -15,6 +15,7 @@
 #include "main.h"
 #include "report.h"
 #include "spec.h"
+#include "terminal.h"
 
 enum gate {
     GATE_SHUT = 0,
@@ -38,6 +39,7 @@ struct starter {
     bool may_preload;
     uint32_t *gate;                     /* one word per rank */
     int output_ends[KEPT_OUTPUTS][2];   /* see start_drop_output; -1: none */
+    struct terminal terminal;           /* of the rank that has one */
 };
 
 /* Make the pipes and the gate. NULL, or what can not be made. */

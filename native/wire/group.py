@@ -30,6 +30,8 @@ RECIPE_MAX_BYTES = 64 * 1024
 STACKS_MAX_BYTES = 32 * 1024
 INPUTS_MAX = 1024
 
+Lines = Annotated[int, Meta(ge=0, lt=1 << 15)]
+
 Inputs = Annotated[tuple[tuple[Rank, Rank], ...], Meta(max_length=INPUTS_MAX)]
 
 
@@ -60,6 +62,13 @@ class RankFiles(Part, frozen=True):
 
     def __post_init__(self) -> None:
         demand_no_nul(self.out, self.err)
+
+
+class Window(Part, frozen=True):
+    """The size of a terminal; 0: it is not known."""
+
+    rows: Lines
+    columns: Lines
 
 
 class Orphan(JobMessage, frozen=True, tag="group.orphan"):

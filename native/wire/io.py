@@ -7,6 +7,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from native.wire.base import U63, Data, JobMessage, Rank
+from native.wire.group import Window
 
 MESSAGE_COST_BYTES = 64  # of credit beside a message's data, so that tiny writes count too
 
@@ -41,6 +42,12 @@ class Input(JobMessage, frozen=True, tag="io.input"):
     """Down: for the standard input of ranks. Empty: end of file."""
 
     data: Data
+
+
+class Resize(JobMessage, frozen=True, tag="io.resize"):
+    """Down: the terminal of the rank that has one has another size."""
+
+    window: Window
 
 
 class InputCredit(JobMessage, frozen=True, tag="io.input_credit"):

@@ -31,7 +31,8 @@ ALL_RANKS = 0xFFFFFFFF
 REPORTS_PER_PACKET = 32
 FDS_PER_PACKET = 128
 
-_WANTS_STDIN, _WANTS_PMI, _WANTS_PORTALS, _IS_BOUND, _HAS_FILES, _APPENDS = 1, 2, 4, 8, 16, 32
+_WANTS_STDIN, _WANTS_PMI, _WANTS_PORTALS, _IS_BOUND = 1, 2, 4, 8
+_HAS_FILES, _APPENDS, _HAS_TERMINAL = 16, 32, 64
 _WAS_RELEASED, _WAS_SIGNALLED = 1, 2
 _ALL_ONES = (1 << 64) - 1
 
@@ -105,6 +106,7 @@ class RankSpec(Struct, frozen=True):
         cpus: processors that it is bound to; empty: to none but its parent's.
         files: for its output and its errors; empty: the pipe. None: both pipes.
         appends: what is in the files stays.
+        window: rows and columns of the terminal that its streams are; None: they are none.
     """
 
     rank: int
@@ -116,6 +118,7 @@ class RankSpec(Struct, frozen=True):
     cpus: tuple[int, ...] = ()
     files: tuple[bytes, bytes] | None = None
     appends: bool = False
+    window: tuple[int, int] | None = None
 
 
 class KeeperSpec(Struct, frozen=True):
@@ -192,9 +195,7 @@ class ExecFailed(Struct, frozen=True):
 
     def explain(self) -> str:
         """One line for the user: what was at fault, and why."""
-        reason = _REASONS.get(self.errno) or errno_names.errorcode.get(
-            self.errno, f"error {self.errno}"
-        )
+        reason = _REASONS.get(self.errno) or errno_names.errorcode.get(self.errno, "an error")
         text = _EXPLANATIONS[self.step].format(text=shown(self.text), reason=reason)
         if self.step is ExecStep.INTERPRETER and self.text.endswith("\r"):
             text += "; its first line ends in a carriage return: convert it with dos2unix"
@@ -308,10 +309,6 @@ def _strings(strings: Iterable[bytes]) -> bytes:
     return _STRINGS.pack(len(strings), len(blob)) + blob
 
 
-def _limit(value: int) -> int:
-    return value if value >= 0 else _ALL_ONES + 1 + value
-
-
 def _cpu_mask(cpus: tuple[int, ...]) -> bytes:
     """A bit for each processor, in words of 64 bits behind their count.
 
@@ -344,7 +341,8 @@ def encode_spec(spec: KeeperSpec, parent_unix_pid: int, hold_library: bytes) -> 
     parts = [_HEAD.pack(MAGIC, parent_unix_pid, *owner, *counts, *last)]
     parts += [_U32.pack(group) for group in spec.groups]
     for resource, soft, *hard in spec.limits:
-        parts.append(_LIMIT.pack(resource, _limit(soft), _limit(hard[0] if hard else KEEP)))
+        upper = hard[0] if hard else KEEP
+        parts.append(_LIMIT.pack(resource, soft & _ALL_ONES, upper & _ALL_ONES))
     parts += [_strings((text,)) for text in (hold_library, spec.group, spec.denied)]
     parts.append(_strings(spec.environment))
     for program in spec.programs:
@@ -361,11 +359,13 @@ def encode_spec(spec: KeeperSpec, parent_unix_pid: int, hold_library: bytes) -> 
                 raise ValueError(f"rank {rank.rank} has no address to listen at")
             flags |= _WANTS_PORTALS
         flags |= _IS_BOUND * bool(rank.cpus) | _HAS_FILES * (rank.files is not None)
-        flags |= _APPENDS * rank.appends
+        flags |= _APPENDS * rank.appends | _HAS_TERMINAL * (rank.window is not None)
         parts += [_RANK.pack(rank.rank, rank.program, flags), _strings(rank.environment)]
         if rank.cpus:
             parts.append(_cpu_mask(rank.cpus))
         parts += [_strings((path,)) for path in rank.files or ()]
+        if rank.window is not None:
+            parts.append(_U32.pack(rank.window[0] | rank.window[1] << 16))
     encoded = b"".join(parts)
     if len(encoded) > SPEC_MAX_BYTES:
         raise ValueError(f"the specification has {len(encoded)} bytes, the limit is 256 MiB")
@@ -380,6 +380,11 @@ def encode_go() -> bytes:
 def encode_signal(signo: int, rank: int | None = None) -> bytes:
     """Send a signal to one rank's process group, or to each one's."""
     return _COMMAND.pack(2, ALL_RANKS if rank is None else rank, signo, 0)
+
+
+def encode_window(rows: int, columns: int) -> bytes:
+    """The terminal of a rank has another size."""
+    return _COMMAND.pack(4, 0, rows | columns << 16, 0)
 
 
 def encode_end() -> bytes:

@@ -41,7 +41,7 @@ from native.wire.base import (
     demand_no_nul,
     demand_same_length,
 )
-from native.wire.group import Checkpoints, Dialects, Inputs, RankFiles
+from native.wire.group import Checkpoints, Dialects, Inputs, RankFiles, Window
 from native.wire.placed import JobNodes, OfNodes
 from native.wire.pmi import KeyValue, Place, Process, World
 from native.wire.runs import JobRuns, Run
@@ -149,9 +149,8 @@ class Mpi(Part, frozen=True):
 class Load(JobMessage, frozen=True, tag="load.load"):
     """Host this job.
 
-    The tree is the heap over ``nodes``: the children of place p are
-    ``arity * p + 1`` to ``arity * p + arity``; so parent and ancestors of every
-    place follow from its number.
+    The tree is the heap over ``nodes``: the children of place p are ``arity * p + 1`` to
+    ``arity * p + arity``; so parent and ancestors of every place follow from its number.
 
     Attributes:
         place: the receiver's index in ``nodes``.
@@ -165,6 +164,7 @@ class Load(JobMessage, frozen=True, tag="load.load"):
         checkpoints: where the ranks save themselves; None: they are never told to.
         input_ranks: (first, last) of the ranks that have yod's standard input; empty: none.
         files: that the ranks write to; None: all that they write goes to yod.
+        window: of the terminal that the rank with the input has; None: it has none.
     """
 
     credential: bytes
@@ -189,6 +189,7 @@ class Load(JobMessage, frozen=True, tag="load.load"):
     checkpoints: Checkpoints | None = None
     files: RankFiles | None = None
     dialects: Dialects = ()
+    window: Window | None = None
 
     def __post_init__(self) -> None:
         demand_fitting(self.nodes, self.runs)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import partial
 
 from native.loop.reactor import Reactor
+from native.machine import Event
 from native.wire import client
 from native.wire.base import PATH_MAX
 from native.wire.client import DATA_MAX, Stdio
@@ -124,6 +125,9 @@ class ClientFront:
         """Call as said; by the line only where somebody ends for the client when it is left."""
         if self._input is not None and Stdio.STDIN_TERMINAL in self._stdio:
             self._input.watch_terminal(asked if Stdio.STAND_IN in self._stdio else None, gone)
+
+    def use_terminal(self, handle: Callable[[Event], None] | None) -> None:
+        """Do nothing: such a launch is not the server's."""
 
     @property
     def why_attached(self) -> str:

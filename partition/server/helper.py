@@ -28,7 +28,13 @@ from yod.program import image
 
 FRESH_S = 1.0  # our files are looked at again after this
 READ_BYTES = 4 << 20
-_NO_LAUNCH = ("-help", "--version", "--dry-run", "--detach")  # with these the client runs yod-cold
+_NO_LAUNCH = (
+    "-help",
+    "--version",
+    "--dry-run",
+    "--detach",
+    "--pty",
+)  # with these the client runs yod-cold
 
 
 def serve(fd: int) -> None:

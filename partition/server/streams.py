@@ -219,7 +219,8 @@ class ClientInput:
         on_data, on_asked, is_asked = self._on_data, self._on_asked, False
         if on_asked is not None:
             count_bytes = len(data)
-            data, is_asked = self._escape.take(data)
+            data, asked = self._escape.take(data)
+            is_asked = asked is not None
             if count_bytes > len(data) and on_data is not None and not is_asked:
                 self.allow(count_bytes - len(data))
             else:

@@ -43,6 +43,7 @@ _SRUN_FLAGS = {
     "label": "--label",
     "u": "--raw",
     "unbuffered": "--raw",
+    "pty": "--pty",
     "overlap": "--overlap",
     "Q": "-quiet",
     "quiet": "-quiet",

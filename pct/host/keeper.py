@@ -179,6 +179,10 @@ class Keeper:
         if command not in self._unsent:  # a second one would change nothing
             self._send(command)
 
+    def resize(self, rows: int, columns: int) -> None:
+        """The terminal of a rank has another size."""
+        self._send(wire.encode_window(rows, columns))
+
     def end(self) -> None:
         """Kill all processes below the keeper; ``KeeperEmpty`` will follow."""
         self._send(wire.encode_end())

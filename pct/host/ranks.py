@@ -205,6 +205,11 @@ class JobRanks:
         """Give the ranks that read it their input; empty data closes it."""
         self._inputs.write(data)
 
+    def resize(self, rows: int, columns: int) -> None:
+        """The terminal of a rank has another size."""
+        if 0 in self._keepers:  # a spawned rank has none
+            self._keepers[0].resize(rows, columns)
+
     def _take_streams(
         self, rank: int, stdin: int | None, stdout: int, stderr: int, client: int | None
     ) -> None:

@@ -10,6 +10,7 @@ from pct.events import (
     InputTaken,
     OutputRead,
     PauseOutput,
+    ResizeTerminal,
     ResumeOutput,
     WriteInput,
 )
@@ -148,6 +149,13 @@ class Output:
         if flow.is_read:
             actions.append(WriteInput(self._job_id, message.data))
         return [*actions, *self._ask_for_more()]
+
+    def resize(self, message: io.Resize, now: float) -> list[Action]:
+        """The terminal of a rank, here or below, has another size."""
+        actions = self._group.down(message)
+        if self._input.is_read:
+            actions.append(ResizeTerminal(self._job_id, message.window))
+        return actions
 
     def input_taken(self, event: InputTaken, now: float) -> list[Action]:
         """The ranks of this node have taken input."""

@@ -105,6 +105,9 @@ def keeper_spec(
 
         counts = [arguments.members[member_of[rank]].cores for rank in ranks]
         specs = with_dialects(specs, counts, message, credential)
+    if (window := message.window) is not None:
+        size = (window.rows, window.columns)
+        specs = tuple(replace(each, window=size) if each.wants_stdin else each for each in specs)
     if message.files is not None:
         from pct.job.rules.files import with_files  # few jobs have any
 

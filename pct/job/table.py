@@ -106,6 +106,7 @@ _DOWN: MessageRules = {
     group.Adopted: Progress.late,
     io.OutputCredit: Output.credit,
     io.Input: Output.input,
+    io.Resize: Output.resize,
     pmi.Reply: Wiring.replied,
 }
 _TO_OTHERS: MessageRules = {

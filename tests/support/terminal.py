@@ -6,8 +6,9 @@ import os
 import pty
 import subprocess
 import termios
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from tests.support.partition import BIN, ROOT, Partition, Word
 
@@ -28,7 +29,11 @@ def command_on_a_terminal(
     partition: Partition, *command: Word, env: Mapping[str, str | None] | None = None
 ) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
     """Any command with the partition's environment."""
-    with a_terminal_of(*command, env=partition.environment(env)) as started:
+
+    def start(words: Sequence[Word], **options: Any) -> subprocess.Popen[bytes]:
+        return partition.start_command(*words, env=env, **options)
+
+    with _a_terminal_of(start, command) as started:
         yield started
 
 
@@ -37,20 +42,26 @@ def a_terminal_of(
     *command: Word, env: Mapping[str, str]
 ) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
     """Any command: the leader of the session."""
+
+    def start(words: Sequence[Word], **options: Any) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(words, env=env, **options)
+
+    with _a_terminal_of(start, command) as started:
+        yield started
+
+
+@contextmanager
+def _a_terminal_of(
+    start: Callable[..., subprocess.Popen[bytes]], command: Sequence[Word]
+) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
     ours, theirs = pty.openpty()
     settings = termios.tcgetattr(theirs)
     settings[1] &= ~termios.OPOST
     settings[3] &= ~termios.ECHO
     termios.tcsetattr(theirs, termios.TCSANOW, settings)
     # setsid -c makes the terminal the controlling one.
-    process = subprocess.Popen(
-        ["setsid", "-c", *command],
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        env=env,
-        cwd=ROOT,
-    )
+    streams = {"stdin": theirs, "stdout": theirs, "stderr": theirs}
+    process = start(["setsid", "-c", *command], cwd=ROOT, **streams)
     os.close(theirs)
     try:
         yield process, ours

@@ -169,6 +169,7 @@ JOB_ROWS: dict[tuple[str, str], tuple[Callable[[JobState], Job], PortalId, Messa
     ("parent", "`load.all_done`"): (_alone, PARENT, load.AllDone(ID)),
     ("parent", "`io.output_credit`"): (_alone, PARENT, io.OutputCredit(ID, 1, 1)),
     ("parent", "`io.input`"): (_alone, PARENT, io.Input(ID, b"x")),
+    ("parent", "`io.resize`"): (_alone, PARENT, io.Resize(ID, group.Window(24, 80))),
     ("parent", "`pmi.fence_out` (present number)"): (
         _leaf,
         job_of.pct(0),
@@ -295,7 +296,7 @@ def test_a_message_to_a_job_does_what_the_table_says(label, column, cell):
 def test_what_a_parent_or_child_may_not_send_is_refused(state):
     """Rows that the table has not are violations, from a parent and from a child."""
     from_parent = {"load.use_shared", "load.go", "load.signal", "load.all_done"}
-    from_parent |= {"io.output_credit", "io.input", "pmi.fence_out", "group.adopted"}
+    from_parent |= {"io.output_credit", "io.input", "io.resize", "pmi.fence_out", "group.adopted"}
     from_parent |= {"load.spawn", "pmi.reply", "checkpoint.begin", "group.look"}
     from_child = {"load.vote", "load.loaded", "load.held", "load.failure", "load.completions"}
     from_child |= {"load.late", "load.released", "load.spawned", "io.output", "pmi.fence_in"}

@@ -59,6 +59,11 @@ class Display:
             self._note_timer.set(self._reactor.monotonic() + after_s)
 
     @property
+    def is_terminal(self) -> bool:
+        """It was a terminal when the launch began."""
+        return self._stream.is_terminal
+
+    @property
     def is_empty(self) -> bool:
         """Nothing waits to be written."""
         return self._stream.is_empty
@@ -152,16 +157,25 @@ def open_displays(
     *,
     has_stamps: bool = False,
     progress: Progress | None = None,
+    terminal_rank: int = -1,
 ) -> dict[int, Screen]:
     """Displays of standard output (1) and error (2); one for both if they are the same.
 
     Args:
         has_stamps: the time is put in front of each line.
         progress: of the launch; None: it is not shown.
+        terminal_rank: has the user's terminal; -1: none has.
     """
     stamp = _stamp if has_stamps else None
 
     def display(number: int) -> Display:
+        if terminal_rank >= 0:
+            from yod.host.beside import BesideTerminal  # few launches
+
+            beside = BesideTerminal(style, size, limits, stamp, terminal_rank)
+            shown = Display(reactor, front, number, beside, on_written, on_broken)
+            beside.is_raw_terminal = shown.is_terminal
+            return shown
         lines = Lines(style, size, limits, stamp)
         return Display(reactor, front, number, lines, on_written, on_broken)
 

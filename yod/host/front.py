@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
+from native.machine import Event
 from native.wire.load import ShippedObject
 from yod.launch.closing import Append
 from yod.launch.lines import Piece
@@ -134,6 +135,13 @@ class Front(Protocol):
 
     def on_leave(self, asked: Callable[[], None], gone: Callable[[], None]) -> None:
         """Call when the user asks to leave, or when the terminal of the input is lost."""
+
+    def use_terminal(self, handle: Callable[[Event], None] | None) -> None:
+        """The terminal of the input stands for that of a rank, or, with None, no more.
+
+        Args:
+            handle: takes its sizes, and what the user asks there of the launch.
+        """
 
     @property
     def why_attached(self) -> str:

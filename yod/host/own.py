@@ -15,6 +15,7 @@ from native.errors import YodError
 from native.host import rlimits
 from native.loop.reactor import Reactor
 from native.loop.slices import Slices
+from native.machine import Event
 from native.wire.load import ShippedObject
 from yod.host.front import Input, OnBroken, OnWritten, Output, Sink
 from yod.host.terminal import InputStream, OutputStream
@@ -23,6 +24,7 @@ from yod.plan.invocation import Invocation
 from yod.program import image
 
 if TYPE_CHECKING:
+    from yod.host.rawmode import RawMode
     from yod.host.shared import SharedCopies
     from yod.host.standin import StandIn
 
@@ -88,6 +90,7 @@ class OwnFront:
             self._stand_in = StandIn(invocation.stand_in)
         self._outputs: dict[int, OutputStream] = {}
         self._own_input: InputStream | None = None
+        self._raw: RawMode | None = None
         self._stdin_fd = -1
         self._on_continued: Callable[[], None] | None = None
 
@@ -125,10 +128,14 @@ class OwnFront:
 
     def _continued(self, call: Callable[[], None]) -> None:
         self._reactor.forget_wait()
+        if self._raw is not None:
+            self._raw.begin()
         call()
 
     def suspend(self) -> None:
         """Stop this process. Where its group is orphaned the kernel does not, nor continue it."""
+        if self._raw is not None:
+            self._raw.end()
         self._reactor.suspend(signal.SIGTSTP)
         if self._on_continued is not None:
             self._on_continued()
@@ -138,6 +145,23 @@ class OwnFront:
         if self._own_input is not None and os.isatty(0):
             self._own_input.watch_terminal(None if self._stand_in is None else asked, gone)
 
+    def use_terminal(self, handle: Callable[[Event], None] | None) -> None:
+        """Be raw, or as before."""
+        if self._raw is not None:
+            self._raw.end()
+            self._raw = None
+        if handle is not None and self._own_input is not None:
+            from yod.host.rawmode import RawMode  # few launches
+
+            self._raw = RawMode(0, handle)
+            self._own_input.be_raw(self._raw.asked)
+            self._reactor.on_signal(signal.SIGWINCH, self._resized)
+            self._raw.begin()
+
+    def _resized(self) -> None:
+        if self._raw is not None:
+            self._raw.resized()
+
     @property
     def why_attached(self) -> str:
         """Empty: where nobody ends in our place, this process goes on as under nohup."""
@@ -145,6 +169,7 @@ class OwnFront:
 
     def detach(self, sink: Sink, stdin_fd: int, text: str) -> None:
         """Move terminals and pipes to a sink, and end the stand-in."""
+        self.use_terminal(None)
         is_one = len(self._outputs) == 1
         for number, output in self._outputs.items():
             output.move(sink if is_one else partial(as_stream, sink, number))
@@ -217,7 +242,8 @@ class OwnFront:
             done("")
 
     def close(self) -> None:
-        """End the copying, and remove the copies."""
+        """Give the terminal back; end the copying, and remove the copies."""
+        self.use_terminal(None)
         if self._stdin_fd >= 0:
             os.close(self._stdin_fd)
             self._stdin_fd = -1

@@ -16,7 +16,7 @@ from yod.host.front import OnWritten, Sink, TerminalGone, tell_written
 from yod.launch.lines import Piece
 
 if TYPE_CHECKING:  # few launches are at a terminal
-    from yod.host.escape import Escape
+    from yod.host.escape import Asked, Escape
 
 PIPE_BUF = 4096  # POSIX: a pipe that is writable takes this much without blocking
 PIECES_MAX = 256  # in one write; POSIX allows at least 16, Linux 1024
@@ -210,6 +210,7 @@ class InputStream:
         self._escape: Escape | None = None
         self._on_asked: Callable[[], None] | None = None
         self._on_gone: Callable[[], None] | None = None
+        self._on_key: Callable[[Asked], None] | None = None
         self._watch = None
         try:
             self._watch = reactor.watch(fd, self._readable)
@@ -231,6 +232,12 @@ class InputStream:
 
             self._escape = Escape()
         self._on_asked, self._on_gone = asked, gone
+
+    def be_raw(self, on_key: Callable[[Asked], None]) -> None:
+        """Its keys come one by one: call with what they ask of yod, but for leaving."""
+        from yod.host.escape import Escape
+
+        self._escape, self._on_key = Escape(is_raw=True), on_key
 
     def allow(self, count_bytes: int) -> None:
         """Read this many more bytes."""
@@ -292,17 +299,23 @@ class InputStream:
             self._reactor.call_soon(self._readable)
 
     def _pass(self, data: bytes) -> None:
-        if self._escape is None or self._on_asked is None:
+        if self._escape is None:
             self._on_data(data)
             return
-        passed, is_asked = self._escape.take(data)
+        passed, asked = self._escape.take(data)
         self._allowed += len(data) - len(passed)
         if passed:
             self._on_data(passed)
         if not data:
             self._on_data(b"")
-        if is_asked:
+        if asked is not None:
+            self._ask(asked)
+
+    def _ask(self, asked: Asked) -> None:
+        if asked.value == "d" and self._on_asked is not None:
             self._on_asked()
+        elif self._on_key is not None:
+            self._on_key(asked)
 
 
 def _has_gone(fd: int) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from native.ids import PortalId
 from native.machine import Action, Event, JobAction
 from native.wire import alloc, pmi
+from native.wire.group import Window
 
 # -- events ---------------------------------------------------------------
 
@@ -114,6 +115,12 @@ class InputRead(Event, frozen=True):
     data: bytes
 
 
+class Resized(Event, frozen=True):
+    """The user's terminal, which stands for that of a rank, has this size."""
+
+    window: Window
+
+
 class ObjectDelivered(Event, frozen=True):
     """The root has the whole object."""
 
@@ -199,6 +206,12 @@ class ReadInput(Action, frozen=True):
     """Read this many more bytes of standard input."""
 
     count_bytes: int
+
+
+class UseTerminal(Action, frozen=True):
+    """The user's terminal stands for that of a rank, or does so no more."""
+
+    is_on: bool
 
 
 class Suspend(Action, frozen=True):

@@ -17,6 +17,7 @@ from yod.launch.events import (
     Shared,
     Tell,
     UseGrant,
+    UseTerminal,
 )
 from yod.launch.output import Outputs
 from yod.launch.phases import Phase, Progress
@@ -148,6 +149,8 @@ class Loading:
         if self._plan.options.style is not Style.RAW:
             actions += self._outputs.credit_for_lines()
         self._progress.enter(Phase.RUNNING, now)
+        if self._plan.options.window is not None:
+            actions.append(UseTerminal(True))
         return actions
 
     def mapped(self, held: load.Held, now: float) -> list[Action]:
@@ -200,6 +203,7 @@ def load_message(plan: Plan, grant: alloc.Grant, limits: Limits) -> load.Load:
         checkpoints=None if plan.checkpointing is None else plan.checkpointing.where,
         files=plan.options.files,
         dialects=plan.options.dialects,
+        window=plan.options.window,
     )
 
 

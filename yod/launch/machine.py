@@ -53,6 +53,7 @@ from yod.launch.events import (
     OutputFailed,
     OutputWritten,
     ProgramsFound,
+    Resized,
     Shared,
     SignalToPass,
     StopAsked,
@@ -78,7 +79,7 @@ Row = dict[type[Event] | type[Message], Method]
 # Of no effect where a row of the table does not say otherwise; messages need not be listed.
 MAY_BE_LATE: tuple[type[Event], ...] = (
     *(PeerGone, DeadlineReached, Continued, SuspensionAsked),
-    *(OutputWritten, OutputFailed, OutputClosed, InputRead),
+    *(OutputWritten, OutputFailed, OutputClosed, InputRead, Resized),
     *(ObjectDelivered, ObjectUndelivered, Shared, NotShared, ProgramsFound),
 )
 
@@ -193,6 +194,7 @@ class Launch:
                 group.Seen: looks.seen,
                 LookAsked: looks.asked,
                 io.InputCredit: running.input_wanted,
+                Resized: running.resized,
                 pmi.Ask: spawner.asked,
                 pmi.Alone: running.ranks_are_alone,
                 pmi.Excess: running.limit_reached,

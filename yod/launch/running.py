@@ -8,7 +8,7 @@ from native.limits import Limits
 from native.machine import Action, DeadlineReached
 from native.wire import io, load, pmi
 from yod.launch.ending import Ending
-from yod.launch.events import InputRead, ReadInput, Tell
+from yod.launch.events import InputRead, ReadInput, Resized, Tell, UseTerminal
 from yod.launch.phases import Progress
 from yod.launch.report import Report
 from yod.launch.spawn import Spawner
@@ -43,6 +43,7 @@ class Running:
         self._has_sent_term = False
         self._has_told_of_lonely_ranks = False
         self._has_told_of_limit = False
+        self._terminal_rank = options.terminal_rank
 
     # -- completions ------------------------------------------------------
 
@@ -51,7 +52,7 @@ class Running:
         actions: list[Action] = []
         was_clean = self._report.has_succeeded_so_far
         for outcome in _in_rank_order(completions):
-            self._count(outcome)
+            actions += self._count(outcome)
         if was_clean and not self._report.has_succeeded_so_far:
             actions += self._first_failure(now)
         if self._report.is_complete:
@@ -60,13 +61,17 @@ class Running:
 
     def counted(self, completions: load.Completions, now: float) -> list[Action]:
         """Any other phase: ranks have ended, which ends nothing more."""
-        for outcome in _in_rank_order(completions):
-            self._count(outcome)
-        return []
+        return [
+            action for outcome in _in_rank_order(completions) for action in self._count(outcome)
+        ]
 
-    def _count(self, outcome: load.Outcome) -> None:
+    def _count(self, outcome: load.Outcome) -> list[Action]:
+        actions: list[Action] = []
         for rank in self._report.complete(outcome, self._tree.sent_signals):
             self._spawner.ended(rank)
+            if rank == self._terminal_rank:
+                actions.append(UseTerminal(False))
+        return actions
 
     def _first_failure(self, now: float) -> list[Action]:
         if self._report.is_complete:
@@ -98,6 +103,10 @@ class Running:
     def input_wanted(self, credit: io.InputCredit, now: float) -> list[Action]:
         """Rank 0 has room for more input."""
         return [ReadInput(credit.count_bytes)]
+
+    def resized(self, event: Resized, now: float) -> list[Action]:
+        """RUNNING: the rank's terminal gets the size of the user's."""
+        return self._tree.send(io.Resize(self._tree.job_id, event.window))
 
     def input_read(self, event: InputRead, now: float) -> list[Action]:
         """Input for rank 0."""

@@ -72,6 +72,8 @@ class Tree:
         """Send all ranks a signal that is to end them, and continues them if they are stopped."""
         self.is_suspended = False
         self.sent_signals.add(number)
+        if number == signal.SIGTERM:  # a rank's terminal hangs up before it
+            self.sent_signals.add(signal.SIGHUP)
         return self.send(load.Signal(self.job_id, number))
 
     def all_done(self, is_complete: bool) -> list[Action]:

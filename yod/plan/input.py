@@ -30,11 +30,24 @@ def parse(text: str) -> Ranges:
     return tuple(ranges)
 
 
-def check(ranges: Ranges, size: int) -> None:
+def parse_rank(text: str) -> Ranges:
+    """What ``--pty`` says: a rank, or nothing, which is rank 0.
+
+    Raises:
+        UsageError: it is no rank.
+    """
+    is_number = text.isascii() and text.isdigit() and len(text) <= 9
+    if text and not is_number:
+        raise UsageError(f"--pty={shown(text)}: a rank, as in --pty=3, or --pty for rank 0")
+    rank = int(text or 0)
+    return ((rank, rank),)
+
+
+def check(ranges: Ranges, size: int, option: str) -> None:
     """Refuse ranks that a job of so many has not.
 
     Raises:
         UsageError: it names one.
     """
     if ranges != ALL and ranges and (last := ranges[-1][1]) >= size:
-        raise UsageError(f"--stdin: there is no rank {last}: the job has ranks 0 to {size - 1}")
+        raise UsageError(f"{option}: there is no rank {last}: the job has ranks 0 to {size - 1}")

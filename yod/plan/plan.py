@@ -14,7 +14,7 @@ from msgspec import Struct
 from native.errors import UsageError
 from native.wire.alloc import NodeSpec
 from native.wire.base import ARITY_MAX, NO_DEPENDENCY, SIZE_MAX, Dependency
-from native.wire.group import Dialect, RankFiles
+from native.wire.group import Dialect, RankFiles, Window
 from native.wire.load import Arguments, Mpi, ShippedObject
 from yod.plan.checkpoint import Checkpointing
 from yod.plan.loadfile import Line
@@ -73,6 +73,7 @@ class Options(Struct, frozen=True):
         time_limit: of the ranks (``-time``); None: they may run for any time.
         files: that the ranks write to (``-o``, ``-e``); None: all that they write goes to yod.
         tee: that yod writes to what it shows, too (``--tee``); None: there are none.
+        window: of the terminal that the only rank with input has (``--pty``); None: it has none.
     """
 
     is_quiet: bool = False
@@ -99,6 +100,12 @@ class Options(Struct, frozen=True):
     files: RankFiles | None = None
     tee: RankFiles | None = None
     dialects: tuple[Dialect, ...] = ()
+    window: Window | None = None
+
+    @property
+    def terminal_rank(self) -> int:
+        """The rank that has a terminal; -1: none has."""
+        return -1 if self.window is None else self.input_ranks[0][0]
 
 
 class Member(Struct, frozen=True):

@@ -56,7 +56,8 @@ def make_plan(
     if options.input_ranks not in ((), RANK_0):
         from yod.plan.input import check  # few launches say who reads
 
-        check(options.input_ranks, size)
+        option = "--stdin" if options.window is None else "--pty"
+        check(options.input_ranks, size, option)
     mpi, mpi_reason, libraries = speech.mpi_of(
         [
             speech.Program(path, member.words[1:])

@@ -25,6 +25,7 @@ from partition.submit.slurm import ours
         ("sbatch -H job.sh", "yodjob submit --as-sbatch -hold job.sh"),
         ("srun -n 4 ./a -n 2", "yod -sz 4 ./a -n 2"),
         ("srun -N2 --ntasks-per-node=8 -l ./a", "yod --label -N 2 --ranks-per-node 8 ./a"),
+        ("srun --pty bash -i", "yod --pty bash -i"),
         ("srun -t 5 -D /scratch ./a -directory", "yod -time 5 --chdir /scratch ./a -directory"),
         ("srun --exclusive -c 4 -- ./a", "yod --exclusive --cores-per-rank 4 ./a"),
         ("salloc -n 8 -t 1:00:00", "yodjob alloc -sz 8 -time 1:00:00"),

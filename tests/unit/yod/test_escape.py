@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yod.host.escape import Escape
+from yod.host.escape import Asked, Escape
 
 
 def typed(*pieces: bytes) -> tuple[bytes, bool]:
     """What the job gets, to the end of the input, and whether the user has asked to leave."""
     escape = Escape()
     results = [escape.take(piece) for piece in (*pieces, b"")]
-    return b"".join(data for data, _ in results), any(is_asked for _, is_asked in results)
+    return b"".join(data for data, _ in results), any(asked for _, asked in results)
 
 
 @pytest.mark.parametrize(
@@ -43,3 +43,22 @@ def test_it_is_the_same_in_whatever_pieces_the_bytes_come(pieces):
 @given(st.binary(max_size=40).filter(lambda data: b"~" not in data))
 def test_input_without_a_tilde_is_passed_as_it_is(data):
     assert typed(*([data] if data else [])) == (data, 0)
+
+
+@pytest.mark.parametrize(
+    ("data", "passed", "asked"),
+    [
+        (b"~.", b"", Asked.END),
+        (b"ls\r~\x1a", b"ls\r", Asked.STOP),
+        (b"~d\r", b"", Asked.LEAVE),
+        (b"~~.", b"~.", None),
+        (b"a~.", b"a~.", None),
+        (b"~/bin\r", b"~/bin\r", None),
+        (b"\x03\x04\x1a", b"\x03\x04\x1a", None),
+    ],
+)
+def test_where_each_key_comes_by_itself_some_are_yods_behind_a_tilde(data, passed, asked):
+    escape = Escape(is_raw=True)
+    results = [escape.take(data[at : at + 1]) for at in range(len(data))]
+    assert b"".join(data for data, _ in results) == passed
+    assert [each for _, each in results if each] == ([asked] if asked else [])
