@@ -28,12 +28,9 @@ NAMES: dict[str, str] = {
     "WorkerLost": "yod.pilot.executor.calling",
     "PythonTask": "yod.pilot.function.pythontask",
     "pythontask": "yod.pilot.function.pythontask",
-    "PILOT_STATE": _CLIENT + "pmgr",
-    "TASK_STATE": _CLIENT + "tmgr",
-    "WAIT_QUEUE_SIZE": _CLIENT + "tmgr",
 }
 _STATES = (
-    *("NEW", "DONE", "FAILED", "CANCELED", "FINAL"),
+    *("NEW", "DONE", "FAILED", "CANCELED"),
     *("PMGR_LAUNCHING_PENDING", "PMGR_LAUNCHING", "PMGR_ACTIVE_PENDING", "PMGR_ACTIVE"),
     *("TMGR_SCHEDULING_PENDING", "TMGR_SCHEDULING"),
     *("TMGR_STAGING_INPUT_PENDING", "TMGR_STAGING_INPUT"),
@@ -52,10 +49,16 @@ _STAGING = (
     *("TRANSFER", "COPY", "LINK", "MOVE", "DOWNLOAD", "TARBALL"),
     *("RECURSIVE", "CREATE_PARENTS", "NON_FATAL", "DEFAULT_FLAGS"),
 )
-NAMES |= dict.fromkeys(("SCHEDULER_ROUND_ROBIN", "SCHEDULER_BACKFILLING"), _CLIENT + "tmgr")
+_WORDS = (
+    *("FINAL", "SERIAL", "POSIX", "OpenMP", "MPI", "FUNC", "GPU", "GPU_MPI", "GPU_OpenMP", "CUDA"),
+    *("FREE", "BUSY", "DOWN", "DEFAULT_ACTION", "DEFAULT_PRIORITY"),
+    *("TASK_STATE", "WAIT_QUEUE_SIZE", "TMGR_METRICS", "PILOT_STATE", "PMGR_METRICS"),
+    *("SCHEDULER_ROUND_ROBIN", "SCHEDULER_BACKFILLING", "SCHEDULER_DEFAULT"),
+)
 NAMES |= dict.fromkeys(_STATES, _MODELS + "states")
 NAMES |= dict.fromkeys(_MODES, _MODELS + "modes")
 NAMES |= dict.fromkeys(_STAGING, _MODELS + "staging")
+NAMES |= dict.fromkeys(_WORDS, _MODELS + "words")
 
 __all__ = list(NAMES)
 
@@ -66,6 +69,8 @@ def __getattr__(name: str) -> Any:
         return import_module(_CLIENT + "aio").open_pilot
     if name == "raptor":
         return import_module("yod.pilot.raptor")
+    if name in ("version", "__version__"):
+        return import_module("importlib.metadata").version("yod")
     where = NAMES.get(name)
     if where is None:
         raise AttributeError(f"module {__name__} has no attribute {name!r}")

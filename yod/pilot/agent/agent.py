@@ -76,6 +76,8 @@ class Agent:
         self._over: list[wire.Over] = []  # not told yet
         self._reached: dict[str, list[str]] = {}
         self._links: list[Link] = []
+        self._infos: dict[str, str] = {}  # of services
+        self._own_services: tuple[str, ...] = ()
         self._ending = ""  # the pilot's final state
         self._reason = ""
         self._is_asked = False
@@ -115,6 +117,9 @@ class Agent:
         self._listener = Listener(os.path.join(self.sandbox, SOCKET), self.reactor, self._let_in)
         if self._settings.is_remote:
             self._listener.reach(os.environ.get("YOD_PARTITION", "").rpartition(":")[0])
+        services = self._settings.services.items()
+        self._take_tasks([wire.Order(uid, description) for uid, description in services])
+        self._own_services = tuple(self._settings.services)
         self._runtime.set(self.reactor.monotonic() + self._settings.runtime_s)
         self._flush.set(self.reactor.monotonic() + _FLUSH_S)
         try:
@@ -155,6 +160,7 @@ class Agent:
 
     def informed(self, uid: str, text: str) -> None:
         """A service has said this of itself."""
+        self._infos[uid] = text
         self._tell(wire.Info(uid, text))
 
     def start_process(
@@ -254,7 +260,7 @@ class Agent:
                     bool(held.input),
                     bool(held.output),
                     value("stage_on_error"),
-                    tuple(value("services")),
+                    (*value("services"), *self._own_services),
                     description.kind == modes.TASK_SERVICE,
                 )
             )
@@ -331,7 +337,9 @@ class Agent:
         held.slots = slots
         description = held.description
         sandbox = self._sandbox_of(uid, description)
-        variables = command.variables_of(uid, description, slots)
+        variables = command.variables_of(uid, description, slots, os.environ)
+        for service in description.value("services"):
+            variables[f"RP_INFO_{service.replace('.', '_').upper()}"] = self._infos.get(service, "")
         variables["RP_TASK_SANDBOX"] = sandbox
         if "RP_PROF" in self._variables:
             variables["RP_PROF_TGT"] = os.path.join(sandbox, f"{uid}.prof")

@@ -14,6 +14,7 @@ from yod.pilot.agent.running import MAKE, TELL, flat, outcome_of_report
 from yod.pilot.agent.starters import End, LocalEnd, OnLost, OnPacket, Starter
 from yod.pilot.model import command, modes
 from yod.pilot.model.description import TaskDescription
+from yod.pilot.model.keys import pattern_of
 from yod.pilot.wire.starter import Report, ReportKind
 from yod.pilot.work.place import Outcome, Place, Work
 
@@ -196,7 +197,7 @@ class Runners:
 
     def _look_for(self, pattern: str, work: Work, description: TaskDescription) -> None:
         """Wait until a service has written a line that has a pattern: it is ready then."""
-        stream, _, expression = pattern.rpartition(":")
+        stream, expression = pattern_of(pattern)
         path = _outputs(work.uid, description)[stream == "stderr"]
         node = work.slots[0].node
         words = [command.SHELL, "-c", _LOOK, command.SHELL, expression, path]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from msgspec import Struct
 
 from yod.pilot.model.sizes import NodeSize
@@ -22,6 +24,7 @@ class Settings(Struct, frozen=True):
         lfs_mb: likewise.
         is_remote: the client may be on another host.
         goes_on: also when its client has gone.
+        services: tasks that run from the beginning, by their uids; other tasks wait for them.
     """
 
     session_uid: str
@@ -38,3 +41,4 @@ class Settings(Struct, frozen=True):
     lfs_mb: int = 0
     is_remote: bool = False
     goes_on: bool = True
+    services: dict[str, dict[str, Any]] = {}

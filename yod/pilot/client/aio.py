@@ -128,7 +128,8 @@ def _description(asked: Asked) -> TaskDescription:
     if isinstance(asked, dict):
         return asked if isinstance(asked, TaskDescription) else TaskDescription(asked)
     words = [asked] if isinstance(asked, str) else list(asked)
-    return TaskDescription(executable=words[0] if words else "", arguments=words[1:])
+    entries = {"executable": words[0] if words else "", "arguments": words[1:]}
+    return TaskDescription({**entries, "literal": True})
 
 
 def open_pilot(uid: str | None = None, *, base: str = "", **keys: Any) -> OpenPilot:

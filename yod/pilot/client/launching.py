@@ -147,6 +147,7 @@ def _settings(pilot: Wanted) -> Settings:
         resource.lfs_per_node,
         resource.is_job,
         pilot.goes_on,
+        {one["uid"]: dict(one) for one in value("services")},
     )
 
 

@@ -51,7 +51,7 @@ def run(
         for n, line in enumerate(lines):
             program, *arguments = words_of(words, line)
             entries = {"uid": f"line.{n + 1:06}", "executable": program, "arguments": arguments}
-            descriptions.append(TaskDescription(entries))
+            descriptions.append(TaskDescription({**entries, "literal": True}))
         tasks: list[Task] = tmgr.submit_tasks(descriptions)
         try:
             _watch(tmgr, tasks, said)

@@ -16,6 +16,7 @@ from yod.pilot.client.journal import PilotUp
 from yod.pilot.link.link import Link, connect
 from yod.pilot.model import states
 from yod.pilot.model.description import PilotDescription
+from yod.pilot.site import environments
 from yod.pilot.site.jobs import SiteJob
 from yod.pilot.wire import messages as wire
 
@@ -142,13 +143,23 @@ class Pilot:
         raptors: list[Raptor] = self._pmgr.tmgr_of(self).submit_raptors(descriptions, self.uid)
         return raptors
 
-    def stage_in(self, directives: Any) -> None:
-        """Bring files into the pilot's sandbox, and wait for them."""
-        self._pmgr.stage(self, directives, is_input=True)
+    def prepare_env(self, env_name: str, env_spec: dict[str, Any]) -> None:
+        """Make an environment, which tasks name as ``named_env``, and wait for it.
 
-    def stage_out(self, directives: Any = None) -> None:
-        """Bring files out of the pilot's sandbox, and wait for them."""
-        self._pmgr.stage(self, directives or [], is_input=False)
+        Raises:
+            UsageError: the specification is wrong.
+            YodError: it cannot be made.
+        """
+        environments.check(env_name, env_spec, f"pilot {self.uid}")
+        environments.make(self.pilot_sandbox, env_name, env_spec)
+
+    def stage_in(self, directives: Any) -> list[str]:
+        """Bring files into the pilot's sandbox, and wait for them; where they are now."""
+        return self._pmgr.stage(self, directives, is_input=True)
+
+    def stage_out(self, directives: Any = None) -> list[str]:
+        """Bring files out of the pilot's sandbox, and wait for them; where they are now."""
+        return self._pmgr.stage(self, directives or [], is_input=False)
 
     def as_dict(self) -> dict[str, Any]:
         """What is known of it."""

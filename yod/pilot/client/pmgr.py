@@ -16,20 +16,21 @@ from yod.pilot.client.callbacks import Callback, Callbacks, uids_of
 from yod.pilot.client.events import PilotEvents
 from yod.pilot.client.journal import Past, PilotBegun, PilotEnded, PilotJob
 from yod.pilot.client.pilot import Pilot
+from yod.pilot.client.submitting import services_of
 from yod.pilot.client.waiting import states_of, wait
-from yod.pilot.files.staging import bring_all, failure_of
+from yod.pilot.files.staging import bring_all, failure_of, path_of
 from yod.pilot.model import states
 from yod.pilot.model.description import PilotDescription
 from yod.pilot.model.resources import Resource
 from yod.pilot.model.staging import directives_of
+from yod.pilot.model.words import BULK_VARIABLE, PILOT_STATE
+from yod.pilot.site import environments
 from yod.pilot.site.jobs import SiteJob
 from yod.pilot.site.resources import resource_of
 
 if TYPE_CHECKING:
     from yod.pilot.client.session import Session
     from yod.pilot.client.tmgr import TaskManager
-
-PILOT_STATE = "PILOT_STATE"
 
 
 class PilotManager:
@@ -39,6 +40,7 @@ class PilotManager:
         self.session = session
         self.uid = uid or session.next_uid("pmgr", 4)
         session.add_pmgr(self)
+        self._is_bulk = bool(os.environ.get(BULK_VARIABLE))
         self._pilots: dict[str, Pilot] = {}
         self._callbacks = Callbacks()
         self._since: dict[str, float] = {}
@@ -69,7 +71,15 @@ class PilotManager:
                 raise UsageError(f"pilot {uid}: there is one of this name")
             directives_of(description.value("input_staging"), True, f"pilot {uid}")
             taken.add(uid)
-            pilots.append(Pilot(self, uid, description.copy()))
+            description = description.copy()
+            if description.get("services"):
+                description["services"] = services_of(description, uid)
+            for name, spec in description.value("prepare_env").items():
+                environments.check(name, spec, f"pilot {uid}")
+            pilots.append(Pilot(self, uid, description))
+        for pilot in pilots:
+            for name, spec in pilot.description.value("prepare_env").items():
+                pilot.prepare_env(name, spec)
         self.session.loop.call(lambda: self._begin(pilots))
         return pilots if is_list else pilots[0]
 
@@ -109,11 +119,16 @@ class PilotManager:
         cb_data: Any = None,
         metric: str | None = None,
         uid: object = None,
+        bulk: bool | None = None,
     ) -> None:
-        """Call ``cb(pilot, state)``, or with ``cb_data`` behind, at each state."""
+        """Call ``cb(pilot, state)``, or with ``bulk`` ``cb(pilots)``, at each state.
+
+        ``cb_data`` comes behind, where it is given.
+        """
         if metric not in (None, PILOT_STATE):
             raise UsageError(f"there is no metric {metric!r}; known is {PILOT_STATE}")
-        callback = Callback(cb, cb_data, uids_of(uid))
+        is_bulk = self._is_bulk if bulk is None else bulk
+        callback = Callback(cb, cb_data, uids_of(uid), is_bulk=is_bulk)
         self.session.loop.call(lambda: self._callbacks.add(callback))
 
     def unregister_callback(
@@ -152,8 +167,8 @@ class PilotManager:
             manager.add_pilots(pilot)
         return manager
 
-    def stage(self, pilot: Pilot, directives: Any, *, is_input: bool) -> None:
-        """Bring files into or out of a pilot's sandbox.
+    def stage(self, pilot: Pilot, directives: Any, *, is_input: bool) -> list[str]:
+        """Bring files into or out of a pilot's sandbox; where they are now, as addresses.
 
         Raises:
             UsageError: a directive is wrong.
@@ -168,6 +183,7 @@ class PilotManager:
         failure = failure_of(tried)
         if failure:
             raise YodError(f"pilot {pilot.uid}: {failure}")
+        return [f"file://localhost{path_of(each.target, roots)}" for each in found]
 
     def why(self, pilot: Pilot) -> str:
         """Why a pilot stands where it does."""

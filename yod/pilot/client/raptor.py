@@ -18,7 +18,6 @@ from yod.pilot.model import modes
 from yod.pilot.model.description import TaskDescription
 
 _STOP = "stop"
-_OF_REFERENCE = "rp"  # the named environment that the reference makes for its own programs
 
 
 class Raptor(Task):
@@ -103,8 +102,6 @@ def _make_worker(description: TaskDescription, raptor: str) -> None:
     if path and os.path.exists(path):
         path = os.path.abspath(path)  # else it is staged
     name = description.get("raptor_class") or "DefaultWorker"
-    if description.get("named_env") == _OF_REFERENCE:
-        del description["named_env"]
     description["executable"] = sys.executable
     description["arguments"] = ["-P", "-m", MODULE, raptor, path, name]
     description.setdefault("use_mpi", False)

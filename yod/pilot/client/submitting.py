@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from native.errors import UsageError
 from yod.pilot.client.task import Task
 from yod.pilot.model import modes, states
-from yod.pilot.model.description import TaskDescription
+from yod.pilot.model.description import PilotDescription, TaskDescription
 from yod.pilot.model.staging import directives_of
 from yod.pilot.scheduler.pilots import Wanted
 from yod.pilot.wire.messages import Order
@@ -74,6 +74,28 @@ def task_of(manager: TaskManager, uid: str, description: TaskDescription) -> Tas
 
         return Raptor(manager, uid, description)
     return Task(manager, uid, description)
+
+
+def services_of(description: PilotDescription, pilot: str) -> list[TaskDescription]:
+    """The services of a pilot, each with a uid.
+
+    Raises:
+        UsageError: a description is wrong.
+    """
+    found: dict[str, TaskDescription] = {}
+    for number, one in enumerate(description.value("services")):
+        service = TaskDescription({**one, "mode": modes.TASK_SERVICE})
+        uid = service.get("uid") or f"{pilot}.service.{number:04}"
+        service["uid"] = uid
+        where = f"pilot {pilot}: service {uid}"
+        if uid in found:
+            raise UsageError(f"{where}: there is one of this name")
+        service.verify()
+        for key, is_input in (("input_staging", True), ("output_staging", False)):
+            if any(each.is_clients for each in directives_of(service.value(key), is_input, where)):
+                raise UsageError(f"{where}: {key!r} is to name places of the pilot")
+        found[uid] = service
+    return list(found.values())
 
 
 def wanted(task: Task) -> Wanted:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from yod.pilot.client.waiting import wait_for_info
 from yod.pilot.model import states
 from yod.pilot.model.description import TaskDescription
 from yod.pilot.wire.messages import Over
@@ -14,6 +15,12 @@ if TYPE_CHECKING:
     from yod.pilot.client.tmgr import TaskManager
 
 _NOT_OVER = Over("", "")
+_KNOWN = (  # of a task as a dictionary
+    *("uid", "name", "mode", "state", "reason", "pilot", "slots", "info"),
+    *("exit_code", "stdout", "stderr", "return_value", "exception", "exception_detail"),
+    *("sandbox", "task_sandbox", "pilot_sandbox", "session_sandbox", "resource_sandbox"),
+    *("client_sandbox", "endpoint_fs"),
+)
 
 
 class Task:
@@ -182,6 +189,15 @@ class Task:
         assert isinstance(found, str)
         return found
 
+    def wait_info(self, timeout: float | None = None) -> str:
+        """Wait until a service is ready, or is over; what it has said of itself.
+
+        Raises:
+            YodError: it ended before, or the time is over.
+        """
+        wait_for_info(self._tmgr.session.loop, self, timeout)
+        return self.info
+
     def cancel(self) -> None:
         """End it; :meth:`wait` tells when it has ended."""
         self._tmgr.cancel_tasks(self.uid)
@@ -198,9 +214,11 @@ class Task:
 
     def as_dict(self) -> dict[str, Any]:
         """What is known of it."""
-        names = ("uid", "name", "mode", "state", "exit_code", "stdout", "stderr", "pilot", "reason")
-        known = {name: getattr(self, name) for name in names}
-        return known | {"sandbox": self.sandbox, "description": self.description.as_dict()}
+        return {name: getattr(self, name) for name in _KNOWN} | {
+            "type": "task",
+            "tmgr": self._tmgr.uid,
+            "description": self.description.as_dict(),
+        }
 
     # -- told by the manager ----------------------------------------------------
 

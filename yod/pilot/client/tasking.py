@@ -100,7 +100,9 @@ class Tasking:
     def informed(self, uid: str, text: str) -> None:
         """A service has said something of itself."""
         if uid in self.tasks:
-            self.tasks[uid].info = text
+            with self._loop.changed:
+                self.tasks[uid].info = text
+                self._loop.changed.notify_all()
 
     def ended(self, pilot: Pilot, overs: list[wire.Over]) -> None:
         """Tasks have come back from their agent."""

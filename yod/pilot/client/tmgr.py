@@ -18,18 +18,13 @@ from yod.pilot.client.waiting import states_of, wait
 from yod.pilot.model import states
 from yod.pilot.model.description import PilotDescription, TaskDescription
 from yod.pilot.model.modes import RAPTOR_MASTER
+from yod.pilot.model.words import BULK_VARIABLE, TASK_STATE, WAIT_QUEUE_SIZE
 from yod.pilot.scheduler.auto import Auto
 
 if TYPE_CHECKING:
     from yod.pilot.client.pmgr import PilotManager
     from yod.pilot.client.raptor import Raptor
     from yod.pilot.client.session import Session
-
-TASK_STATE = "TASK_STATE"
-WAIT_QUEUE_SIZE = "WAIT_QUEUE_SIZE"
-SCHEDULER_ROUND_ROBIN = "round_robin"
-SCHEDULER_BACKFILLING = "backfilling"
-_BULK_VARIABLE = "RADICAL_PILOT_BULK_CB"
 
 
 class TaskManager:
@@ -49,7 +44,7 @@ class TaskManager:
         self.session = session
         self.uid = uid or session.next_uid("tmgr", 4)
         session.add_tmgr(self)
-        self._is_bulk = bool(os.environ.get(_BULK_VARIABLE))
+        self._is_bulk = bool(os.environ.get(BULK_VARIABLE))
         self._loop = session.loop
         self._closers: list[Callable[[], None]] = []
         self._tasking = self._loop.call(lambda: Tasking(self))

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from native.errors import UsageError
+from native.errors import UsageError, YodError
 from yod.pilot.client.loop import Loop
 from yod.pilot.model.states import FINAL, Course
 
@@ -14,8 +14,15 @@ from yod.pilot.model.states import FINAL, Course
 class Awaited(Protocol):
     """A task or a pilot."""
 
+    uid: str
     state: str
     is_awaited: bool
+
+
+class Service(Awaited, Protocol):
+    """A task that says something of itself."""
+
+    info: str
 
 
 def states_of(asked: object, course: Course) -> tuple[str, ...]:
@@ -60,3 +67,25 @@ def wait(
                     changed.wait(left)
             finally:
                 one.is_awaited = False
+
+
+def wait_for_info(loop: Loop, task: Service, timeout: float | None) -> None:
+    """Wait until a service has said something of itself.
+
+    Raises:
+        YodError: it is over before, or the time is.
+    """
+    until = None if timeout is None else time.monotonic() + timeout
+    with loop.changed:
+        task.is_awaited = True
+        try:
+            while not task.info:
+                loop.check()
+                if task.state in FINAL:
+                    raise YodError(f"{task.uid} is {task.state}, and has said nothing of itself")
+                left = None if until is None else until - time.monotonic()
+                if left is not None and left <= 0:
+                    raise YodError(f"{task.uid} has said nothing of itself in {timeout:g} s")
+                loop.changed.wait(left)
+        finally:
+            task.is_awaited = False

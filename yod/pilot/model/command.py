@@ -1,12 +1,15 @@
 """What a task's description makes of it: the words of its program, its variables, its need.
 
 A program with nothing around it is executed as it is. Where there are commands before or behind it
-the words are those of one shell, which becomes the program if nothing is behind it.
+the words are those of one shell, which becomes the program if nothing is behind it. So they are
+where words name variables: the reference's scripts count on ``$RP_RANK`` in an argument.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from yod.pilot.model import modes
@@ -14,6 +17,9 @@ from yod.pilot.model.description import TaskDescription
 from yod.pilot.model.sizes import GPU_PARTS, Need, RankSlot
 
 SHELL = "/bin/bash"
+OF_REFERENCE = "rp"  # the named environment that the reference makes for its own programs
+_SHELLS = frozenset(("sh", "bash", "dash", "ksh", "zsh"))
+_VARIABLE = re.compile(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))", re.ASCII)
 _RANKED = 'export RP_RANK="$YOD_RANK"; exec "$@"'
 
 
@@ -30,13 +36,17 @@ def words_of(description: TaskDescription) -> list[str]:
         program = [str(value("executable")), *map(str, value("arguments"))]
     named = value("named_env")
     before = [] if is_mpi(description) else around_of(description, "pre_launch")
-    before += [f". {_quoted(named)}/bin/activate"] if named else []
+    before += [f". {_activating(named)}"] if named and named != OF_REFERENCE else []
     before += _commands(value("pre_exec"))
     behind = _commands(value("post_exec"))
     behind += [] if is_mpi(description) else around_of(description, "post_launch")
-    if not before and not behind:
+    is_plain = value("literal") or _is_script(program)
+    is_named = not is_plain and any(map(_VARIABLE.search, program))
+    if not before and not behind and not is_named:
         return program
     lines = [f"{{ {each}\n}} || exit" for each in before]
+    if is_named:
+        lines.append(" ".join(["set --", *map(_filled_in, program)]))
     if behind:
         lines += ['"$@"', "yod_code=$?", *behind, "exit $yod_code"]
     else:
@@ -95,9 +105,16 @@ def is_mpi(description: TaskDescription) -> bool:
 
 
 def variables_of(
-    uid: str, description: TaskDescription, slots: Iterable[RankSlot]
+    uid: str,
+    description: TaskDescription,
+    slots: Iterable[RankSlot],
+    around: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, str]:
-    """The variables of its ranks that are its own."""
+    """The variables of its ranks that are its own.
+
+    Args:
+        around: variables that there are already, which others may name.
+    """
     value = description.value
     ranks, cores = value("ranks"), value("cores_per_rank")
     gpus = sorted({gpu for slot in slots for gpu in slot.gpus})
@@ -113,7 +130,10 @@ def variables_of(
     if gpus:
         variables["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, gpus))
         variables["ROCR_VISIBLE_DEVICES"] = variables["CUDA_VISIBLE_DEVICES"]
-    variables |= {name: str(text) for name, text in value("environment").items()}
+    for name, text in value("environment").items():
+        is_plain = "$" not in str(text) or value("literal")
+        known = {} if is_plain else {**around, **variables}
+        variables[name] = _with_values(str(text), known)
     return variables
 
 
@@ -135,6 +155,42 @@ def _commands(commands: object) -> list[str]:
         elif one:
             found.append(str(one))
     return found
+
+
+def environment_file(sandbox: str, name: str) -> str:
+    """What a shell reads to have a prepared environment of a pilot."""
+    return f"{sandbox}/env/{name}.sh"
+
+
+def _activating(named: str) -> str:
+    if "/" in named:
+        return f"{_quoted(named)}/bin/activate"
+    return f'"$RP_PILOT_SANDBOX"{_quoted(environment_file("", named))}'
+
+
+def _is_script(program: list[str]) -> bool:
+    """A shell with commands, which knows its variables by itself."""
+    return program[0].rpartition("/")[2] in _SHELLS and program[1:2] == ["-c"]
+
+
+def _with_values(text: str, known: Mapping[str, str]) -> str:
+    """A text with the values of variables that it names; others stay as they are."""
+    return _VARIABLE.sub(lambda found: known.get(found[1] or found[2], found[0]), text)
+
+
+def _filled_in(word: str) -> str:
+    """A word for a shell, with the values of variables that it names; others stay as they are."""
+    parts, at = [], 0
+    for found in _VARIABLE.finditer(word):
+        whole = found[0].replace("$", "\\$").replace("}", "\\}")
+        parts += [_plain(word[at : found.start()]), f"${{{found[1] or found[2]}-{whole}}}"]
+        at = found.end()
+    return '"' + "".join([*parts, _plain(word[at:])]) + '"'
+
+
+def _plain(text: str) -> str:
+    """A text between double quotes of a shell."""
+    return re.sub(r'([\\"$`])', r"\\\1", text)
 
 
 def _quoted(text: str) -> str:

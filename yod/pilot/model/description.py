@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 from native.errors import UsageError
 from yod.pilot.model import modes
-from yod.pilot.model.keys import PILOT_KEYS, TASK_KEYS, TASK_OLD, Key, check_key
+from yod.pilot.model.keys import ONE_OR_MORE, PILOT_KEYS, TASK_KEYS, TASK_OLD, Key, check_key
 
 
 class Description(dict[str, Any]):
@@ -23,6 +23,15 @@ class Description(dict[str, Any]):
         super().__init__(from_dict or {}, **entries)
         for name in self._old.keys() & self.keys():
             self[self._old[name]] = self.pop(name)
+
+    def __missing__(self, name: str) -> Any:
+        """What has not been given: by an older name, or the default."""
+        new = self._old.get(name, name)
+        if new in self:
+            return self[new]
+        if new not in self._keys:
+            raise KeyError(name)
+        return getattr(self, new)
 
     def __getattr__(self, name: str) -> Any:
         if name in self:
@@ -67,6 +76,9 @@ class Description(dict[str, Any]):
         """
         uid = self.get("uid")
         where = f"{self._what} {uid}" if uid else self._what
+        for name in self.keys() & ONE_OR_MORE:
+            if isinstance(self[name], str | int | float):
+                self[name] = [self[name]]
         for name, value in self.items():
             check_key(name, value, self._keys, where)
         self._check_whole(where)

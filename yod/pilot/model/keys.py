@@ -58,9 +58,15 @@ def _commands(value: object) -> str:
     return ""
 
 
+def pattern_of(text: str) -> tuple[str, str]:
+    """The stream in which a service says that it is ready, and the expression of the line."""
+    stream, mark, expression = text.partition(":")
+    return (stream, expression) if mark else ("stdout", text)
+
+
 def _pattern(value: str) -> str:
-    stream, _, expression = value.rpartition(":")
-    if stream not in ("", "stdout", "stderr"):
+    stream, expression = pattern_of(value)
+    if stream not in ("stdout", "stderr"):
         return "does not begin with stdout: or stderr:"
     try:
         re.compile(expression)
@@ -72,6 +78,16 @@ def _pattern(value: str) -> str:
 def _tags(value: dict[object, object]) -> str:
     wrong = [name for name in value if name not in ("colocate", "exclusive")]
     return f"has {wrong[0]!r}; known are colocate and exclusive" if wrong else ""
+
+
+def _descriptions(value: list[object]) -> str:
+    wrong = [each for each in value if not isinstance(each, dict)]
+    return f"has {wrong[0]!r}, which is no description" if wrong else ""
+
+
+def _environments(value: dict[object, object]) -> str:
+    wrong = [name for name, each in value.items() if not isinstance(each, dict)]
+    return f"has {wrong[0]!r}, which is not described by a dictionary" if wrong else ""
 
 
 _TEXT = Key((str,), "")
@@ -93,6 +109,7 @@ TASK_KEYS: dict[str, Key] = {
     "mode": Key((str,), TASK_EXECUTABLE, _mode),
     "executable": _TEXT,
     "arguments": _TEXTS,
+    "literal": _FLAG,
     "code": _TEXT,
     "function": _ANY,
     "method": _TEXT,
@@ -156,14 +173,17 @@ PILOT_KEYS: dict[str, Key] = {
     "app_comm": _none(object, "tasks speak for themselves"),
     "cleanup": _FLAG,
     "exit_on_error": Key((bool,), True),
-    "services": _none(object, "submit them as tasks with the mode 'service'"),
+    "services": Key((list, tuple), (), _descriptions),
     "input_staging": _STAGING,
     "output_staging": _none(object, "call stage_out of the pilot"),
-    "prepare_env": _none(dict, "make the environment first, and give its path as 'named_env'"),
+    "prepare_env": Key((dict,), {}, _environments),
     "reconfig_src": _none(str, "an agent is not changed while it runs"),
     "layout": _none(object, "an agent is one process"),
     "enable_ep": _none(bool, "the agent is reached by its client alone"),
 }
+
+# One value stands for a list of it.
+ONE_OR_MORE = frozenset(("arguments", "services"))
 
 # Names of earlier releases, which are still taken.
 TASK_OLD = {

@@ -184,6 +184,7 @@ class AgentMachine:
         self._deadlines: Deadlines[str] = Deadlines()
         self._held: dict[str, list[str]] = {}  # service -> tasks that wait for it
         self._ready: set[str] = set()
+        self._failed: set[str] = set()  # services that have ended before they were ready
         self._slotless: dict[str, None] = {}  # they wait for the next start alone
 
     def __len__(self) -> int:
@@ -286,10 +287,11 @@ class AgentMachine:
         if came.uid in self._tasks:
             return []  # it comes twice when a client has lost its agent for a moment
         never = self.slots.why_never(came.need) if came.need.ranks else ""
+        lacking = [each for each in dict.fromkeys(came.services) if each not in self._ready]
+        never = never or next((_no_service(uid) for uid in lacking if uid in self._failed), "")
         if never:
             return [Finish(came.uid, states.FAILED, never)]
         task = self._tasks[came.uid] = _Task(came)
-        lacking = [each for each in came.services if each not in self._ready]
         for service in lacking:
             self._held.setdefault(service, []).append(came.uid)
         return [] if lacking else self._bring(task)
@@ -423,14 +425,20 @@ class AgentMachine:
         del self._tasks[uid]
         self._deadlines.set(uid, None)
         actions: list[Action] = [Finish(uid, task.state, task.reason)]
+        if task.came.is_service and uid not in self._ready:
+            self._failed.add(uid)
         for held in self._held.pop(uid, []):
             other = self._tasks.get(held)
             if other is not None and not other.state:
                 other.state = states.FAILED
-                other.reason = f"its service {uid} ended before it was ready"
+                other.reason = _no_service(uid)
                 actions += self._finish(other)
         return actions
 
     def _until(self, task: _Task, at: float | None, what: str) -> None:
         task.until = what
         self._deadlines.set(task.came.uid, at)
+
+
+def _no_service(uid: str) -> str:
+    return f"its service {uid} ended before it was ready"

@@ -190,3 +190,15 @@ def test_every_task_ends_once_and_every_slot_is_free_then(seed):
     assert len(one) == 0
     assert one.slots.free_cores == one.slots.cores
     assert one.deadline() is None
+
+
+def test_a_service_that_two_keys_name_holds_a_task_once_and_one_that_failed_fails_later_tasks():
+    one = machine()
+    run(one, Came("s", Need(), is_service=True))
+    assert run(one, Came("t", Need(), services=("s", "s"))) == []
+    (begun,) = run(one, rules.Ready("s"))
+    assert isinstance(begun, rules.Begin)
+    run(one, Came("bad", Need(), is_service=True), rules.Cancel(("bad",)))
+    (finish,) = run(one, Came("late", Need(), services=("bad",)))
+    told = "its service bad ended before it was ready"
+    assert finish == rules.Finish("late", states.FAILED, told)

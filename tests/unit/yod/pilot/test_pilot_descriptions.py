@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+
 import pytest
 
 from native.errors import UsageError
@@ -103,3 +105,28 @@ def test_ranks_see_their_task_and_its_gpus():
     assert variables["OMP_NUM_THREADS"] == "2"
     assert variables["CUDA_VISIBLE_DEVICES"] == "3"
     assert variables["A"] == "1"
+
+
+def test_variables_that_words_name_are_filled_in_by_a_shell_and_nothing_else_is():
+    asked = {"executable": "echo", "arguments": ["$A ${B}", 'x"`id` $1 $(id) \\']}
+    words = words_of(TaskDescription(asked))
+    done = subprocess.run(words, env={"A": "a $B`id`", "PATH": "/bin"}, capture_output=True)
+    assert done.stdout == b'a $B`id` ${B} x"`id` $1 $(id) \\\n'
+    assert words_of(TaskDescription({**asked, "literal": True})) == ["echo", *asked["arguments"]]
+    script = TaskDescription(executable="/bin/sh", arguments=["-c", "echo $A"])
+    assert words_of(script) == ["/bin/sh", "-c", "echo $A"]
+
+
+def test_values_of_variables_may_name_others():
+    description = TaskDescription(executable="a", environment={"P": "/x:$PATH", "Q": "$P $R"})
+    variables = variables_of("t", description, [], {"PATH": "/bin"})
+    assert (variables["P"], variables["Q"]) == ("/x:/bin", "/x:/bin $R")
+
+
+def test_older_names_and_keys_that_were_not_given_have_their_values():
+    description = TaskDescription(executable="a", cpu_processes=3, arguments="one")
+    assert (description["cpu_processes"], description["cores_per_rank"]) == (3, 1)
+    with pytest.raises(KeyError):
+        _ = description["nothing"]
+    description.verify()
+    assert description.arguments == ["one"]

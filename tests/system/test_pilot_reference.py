@@ -1,0 +1,182 @@
+"""What scripts of RADICAL-Pilot count on: its own examples, and what they show."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import yod.pilot as rp
+from native.errors import UsageError, YodError
+from tests.support.partition import ROOT
+from tests.support.wait import LIMIT_S
+
+RADICAL = ROOT / ".venv-radical"
+EXAMPLES = RADICAL / "share" / "radical.pilot" / "examples"
+IMPORT = re.compile(r"^( *)import radical\.pilot( +)as rp", re.MULTILINE)
+# What each prints, and how often: docs/pilot-rp.md has all of them.
+PRINTED = {
+    "00_getting_started.py": (r"task.0000\d\d: DONE \[0\], .* 20\d\d", 10),
+    "02_failing_tasks.py": (r"task.000\d\d0: FAIL, exit: +127", 13),
+    "03_multiple_pilots.py": (r"pilot.0000 +: 128", 2),
+    "04_scheduler_selection.py": (r"pilot.0000 +: 256", 1),
+    "06_task_output_data.py": (r"task.\d+: DONE, exit: +0, out: .input.dat. -> .output.dat", 128),
+    "07_shared_task_data.py": (r"task.\d+: DONE, exit: +0", 128),
+    "08_task_environment.py": (r"out: task.\d+ greets jabberwocky", 128),
+    "09_mpi_tasks.py": (r"task.\d+: DONE, exit: +0, ranks", 2),
+    "10_pre_and_post_exec.py": (r"out: task.\d+ greets jabberwocky", 128),
+    "11_task_input_data_tar.py": (r"task.\d+: DONE, exit: +0", 16),
+    "misc/colocated.py": (r"b00\d-t00\d", 6),
+    "misc/io_staging_dict.py": (r"Task task.000000 state: DONE, exit code: 0", 1),
+    "misc/io_staging_shared.py": (r" STDOUT: \n", 4),
+    "misc/io_staging_simple.py": (r"Task task.000000 state: DONE, exit code: 0", 1),
+    "misc/task_priorities.py": (r"task.\d+ \[\d\]: DONE", 200),
+}
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_an_example_of_the_reference_runs_with_its_import_changed(place, tmp_path, name):
+    if not EXAMPLES.exists():
+        pytest.skip("radical.pilot is not there: tests/setup")
+    copy = tmp_path / "examples"
+    shutil.copytree(EXAMPLES, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    script = copy / name
+    text, changed = IMPORT.subn(r"\1import yod.pilot\2as rp", script.read_text())
+    assert changed == 1
+    script.write_text(text)
+    (packages,) = (RADICAL / "lib").glob(
+        "python*/site-packages"
+    )  # radical.utils, by which it talks
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(packages),
+        "HOME": str(tmp_path),
+        "RADICAL_REPORT": "TRUE",
+        "RADICAL_REPORT_ANIME": "FALSE",
+        "RADICAL_PILOT_REPORT": "TRUE",
+    }
+    done = subprocess.run(
+        [sys.executable, script.name],
+        cwd=script.parent,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    told = done.stdout + done.stderr
+    assert done.returncode == 0, told
+    pattern, count = PRINTED[name]
+    assert len(re.findall(pattern, told)) == count, told
+
+
+@pytest.fixture
+def session(place, tmp_path, monkeypatch):
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+    with rp.Session() as session:
+        yield session
+
+
+def test_arguments_and_variables_may_name_variables_that_there_are(session):
+    tmgr = rp.TaskManager(session)
+    tmgr.add_pilots(rp.PilotManager(session).submit_pilots({"cores": 2, "runtime": 5}))
+    echo = {"executable": "/bin/echo", "arguments": ["$RP_TASK_ID", "${MINE}", "$OTHER $1 `id`"]}
+    one, other, ranks = tmgr.submit_tasks(
+        [
+            {**echo, "uid": "one", "environment": {"MINE": "in $RP_TASK_ID"}},
+            {**echo, "uid": "other", "pre_exec": ["export MINE='a b'"]},
+            {"executable": "/bin/echo", "arguments": "$RP_RANK", "ranks": 2},
+        ]
+    )
+    assert tmgr.wait_tasks(timeout=LIMIT_S) == [rp.DONE] * 3
+    assert one.stdout == "one in one $OTHER $1 `id`\n"
+    assert other.stdout == "other a b $OTHER $1 `id`\n"
+    assert sorted(ranks.stdout.split()) == ["0", "1"]
+
+
+def test_tasks_have_the_environment_that_has_been_prepared_for_their_pilot(session):
+    pmgr, tmgr = rp.PilotManager(session), rp.TaskManager(session)
+    before = {"shell": {"type": "shell", "pre_exec": ["export FOO=bar", "export BAR=$FOO.$FOO"]}}
+    pilot = pmgr.submit_pilots({"cores": 2, "runtime": 5, "prepare_env": before})
+    pilot.prepare_env("own", {"type": "venv", "pre_exec": "export MORE=more"})
+    tmgr.add_pilots(pilot)
+    words = ["-c", "import os, sys; print(sys.prefix, os.environ['MORE'])"]
+    tasks = tmgr.submit_tasks(
+        [
+            {"executable": "/bin/echo", "arguments": ["$BAR"], "named_env": "shell"},
+            {"executable": "python", "arguments": words, "named_env": "own"},
+            {"executable": "true", "named_env": "rp"},
+            {"executable": "true", "named_env": "none"},
+        ]
+    )
+    assert tmgr.wait_tasks(timeout=LIMIT_S) == [rp.DONE] * 3 + [rp.FAILED]
+    assert tasks[0].stdout == "bar.bar\n"
+    assert tasks[1].stdout == f"{pilot.pilot_sandbox}/env/own more\n"
+    assert "env/none.sh: No such file" in tasks[3].stderr
+    with pytest.raises(YodError, match=r"environment bad cannot be made: .*nothing.*; see /"):
+        pilot.prepare_env("bad", {"type": "shell", "pre_exec": ["nothing"]})
+    for spec, told in ({"type": "conda"}, "'type' is 'conda'"), ({"typ": "venv"}, "no key 'typ'"):
+        with pytest.raises(UsageError, match=told):
+            pilot.prepare_env("other", spec)
+
+
+def test_tasks_wait_for_the_services_of_their_pilot_and_know_what_these_have_said(session):
+    pmgr, tmgr = rp.PilotManager(session), rp.TaskManager(session)
+    script = "sleep 0.2; echo 'port: 4711' > ../word; cat ../word; sleep 3600"
+    service = {"uid": "db.0", "executable": "sh", "arguments": ["-c", script]}
+    service["info_pattern"] = "stdout:port: ([0-9]+)"
+    pilot = pmgr.submit_pilots({"cores": 3, "runtime": 5, "services": [service]})
+    tmgr.add_pilots(pilot)
+    own = tmgr.submit_tasks({**service, "uid": "own", "mode": rp.TASK_SERVICE})
+    user, told = tmgr.submit_tasks(
+        [
+            {"executable": "cat", "arguments": ["../word"]},
+            {"executable": "echo", "arguments": ["$RP_INFO_DB_0"], "services": ["db.0"]},
+        ]
+    )
+    assert own.wait_info(LIMIT_S) == "4711"
+    assert tmgr.wait_tasks([user.uid, told.uid], timeout=LIMIT_S) == [rp.DONE] * 2
+    assert (user.stdout, told.stdout) == ("port: 4711\n", "4711\n")
+    own.cancel()
+    own.wait(timeout=LIMIT_S)
+
+
+def test_a_service_that_fails_is_told_to_all_that_wait_for_it_and_to_those_that_come(session):
+    pmgr, tmgr = rp.PilotManager(session), rp.TaskManager(session)
+    bad = {"uid": "db", "executable": "false", "info_pattern": "never"}
+    tmgr.add_pilots(pmgr.submit_pilots({"cores": 1, "runtime": 5, "services": [bad]}))
+    for _ in range(2):
+        task = tmgr.submit_tasks({"executable": "true"})
+        assert task.wait(timeout=LIMIT_S) == rp.FAILED
+        assert task.reason == "its service db ended before it was ready"
+    own = tmgr.submit_tasks({**bad, "uid": "own", "mode": rp.TASK_SERVICE})
+    with pytest.raises(YodError, match="own is FAILED, and has said nothing of itself"):
+        own.wait_info(LIMIT_S)
+
+
+def test_callbacks_of_pilots_and_tasks_take_lists_where_the_environment_says_so(
+    session, monkeypatch
+):
+    monkeypatch.setenv("RADICAL_PILOT_BULK_CB", "True")
+    pmgr, tmgr = rp.PilotManager(session), rp.TaskManager(session)
+    heard: list[str] = []
+    pmgr.register_callback(lambda pilots: heard.extend(each.state for each in pilots))
+    tmgr.register_callback(lambda tasks: heard.extend(each.state for each in tasks))
+    tmgr.add_pilots(pmgr.submit_pilots({"cores": 1, "runtime": 5}))
+    assert tmgr.submit_tasks({"executable": "true"}).wait(timeout=LIMIT_S) == rp.DONE
+    assert {rp.PMGR_ACTIVE, rp.DONE} < set(heard)
+
+
+def test_where_files_have_been_brought_is_told(session):
+    pilot = rp.PilotManager(session).submit_pilots({"cores": 1, "runtime": 5})
+    Path("a").write_text("a")
+    assert pilot.stage_in("a > pilot:///sub/b") == [f"file://localhost{pilot.pilot_sandbox}/sub/b"]
+    assert pilot.stage_out("pilot:///sub/b > c") == [f"file://localhost{os.getcwd()}/c"]
+    assert Path("c").read_text() == "a"
