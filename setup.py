@@ -260,6 +260,7 @@ setup(
         "parsl": ["cloudpickle>=3", "parsl>=2025"],
         "pilot": ["cloudpickle>=3"],
         "plot": ["matplotlib>=3.8"],
+        "psij": ["psij-python>=0.9.9"],
         "stack": ["py-spy>=0.4"],
         "test": [
             "cloudpickle>=3",
@@ -270,6 +271,7 @@ setup(
             "myst-docutils>=3",
             "parsl>=2025",
             "prometheus-client",
+            "psij-python>=0.9.9",
             "py-spy>=0.4",
             "pytest>=8",
             "pytest-randomly",

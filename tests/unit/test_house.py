@@ -85,7 +85,9 @@ BOUND = {
     "numpy": {"allocator.nodes", "allocator.queue", "ensemble.library"},
     "h11": {"partition.web"},
     "matplotlib": {"yod.pilot.plot"},
+    "packaging": {"yod.pilot.psij"},
     "parsl": {"yod.pilot.parsl"},
+    "psij": {"yod.pilot.psij"},
     "rich": COMMANDS | {"partition.status.screen", "yod.host"},
     "sqlite3": {"allocator.host"},
 }
