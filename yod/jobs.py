@@ -202,10 +202,10 @@ def jobs(partition: str = "") -> list[JobStatus]:
     from partition.batch.ids import Asked
 
     asked = Asked([], partition, limits_module.load(os.environ))
-    rows = asked.rows()
+    found = [_status(row) for rows in asked.every() for row in rows]
     if asked.trouble:
         raise YodError(asked.trouble)
-    return [_status(row) for row in rows]
+    return found
 
 
 def _status(row: Row) -> JobStatus:

@@ -6,7 +6,8 @@ Each user who is connected has at most one question of each kind. Pure.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from itertools import takewhile
 
 from msgspec.structs import replace
 
@@ -27,12 +28,12 @@ class Questions:
     """The questions about jobs. Methods return the answers.
 
     Args:
-        jobs: those that have not ended, by id.
+        jobs: those that have not ended, by id, ascending.
         slots: which of them hold any.
         queue: where they wait.
     """
 
-    def __init__(self, jobs: Mapping[int, BatchJob], slots: JobTable, queue: Queue) -> None:
+    def __init__(self, jobs: dict[int, BatchJob], slots: JobTable, queue: Queue) -> None:
         self._jobs = jobs
         self._slots = slots
         self._queue = queue
@@ -40,9 +41,11 @@ class Questions:
         self._waiting: dict[PortalId, tuple[tuple[int, ...], set[int], Viewer]] = {}
         self._of_job: dict[int, set[PortalId]] = {}
         self._attaching: dict[PortalId, int] = {}
+        self._ids: list[int] = []  # ascending, also some of jobs that have ended
 
     def check(self) -> None:
         """Assert what must always hold: each waits for a job that has not ended."""
+        assert list(self._jobs) == sorted(self._jobs)
         pairs = {(job_id, peer) for job_id, peers in self._of_job.items() for peer in peers}
         questions = self._waiting.items()
         assert pairs == {(job_id, peer) for peer, (_, left, _) in questions for job_id in left}
@@ -65,11 +68,22 @@ class Questions:
 
     def _slice(self, source: PortalId, after: int) -> SendRows:
         """Of all jobs those with the lowest ids above this one."""
-        ids = sorted(self._jobs)
-        start = bisect_right(ids, after)
-        end = start + SLICE_ROWS
-        rows = tuple(self._row(self._jobs[job_id]) for job_id in ids[start:end])
-        return SendRows(source, rows, is_cut=end < len(ids))
+        self._learn_ids()
+        at, jobs = bisect_right(self._ids, after), list[BatchJob]()
+        while at < len(self._ids) and len(jobs) <= SLICE_ROWS:
+            some = map(self._jobs.get, self._ids[at : at + SLICE_ROWS + 1])
+            jobs += filter(None, some)
+            at += SLICE_ROWS + 1
+        rows = tuple(map(self._row, jobs[:SLICE_ROWS]))
+        return SendRows(source, rows, is_cut=len(jobs) > SLICE_ROWS)
+
+    def _learn_ids(self) -> None:
+        """Bring ``_ids`` up to date: to go through all jobs for each slice takes too long."""
+        last = self._ids[-1] if self._ids else 0
+        new = list(takewhile(lambda job_id: job_id > last, reversed(self._jobs)))
+        self._ids += reversed(new)
+        if len(self._ids) > 2 * len(self._jobs):
+            self._ids = list(self._jobs)
 
     def reach_asked(self, source: PortalId, job: BatchJob) -> list[Action]:
         """Its owner wants to attach to a job."""

@@ -154,7 +154,7 @@ class BatchRecords:
         """What an earlier bebopd has left."""
         ours = """token, spec, slots, waits_for, is_exclusive, held, begins, deadline, terms,
             priority, attempt, incarnation, is_cancelled, elements, is_requeued, is_preempted"""
-        rows = self._query(f"SELECT {ours}, {_ROW} FROM batch WHERE ended = 0", ())
+        rows = self._query(f"SELECT {ours}, {_ROW} FROM batch WHERE ended = 0 ORDER BY job_id", ())
         last = """SELECT uid, token, job_id FROM batch WHERE token != x'' UNION
             SELECT uid, token, job_id FROM ended WHERE token != x'' ORDER BY job_id DESC LIMIT ?"""
         found = self._query(last, (TOKENS_COUNT,)).fetchall()[::-1]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 
 from native.errors import PartitionError, Refusal
 from native.ids import PortalId
@@ -43,7 +44,29 @@ def rows(where: Where, limits: Limits, job_ids: Sequence[int] = ()) -> list[batc
     Raises:
         PartitionError: there is no bebopd, or it does not answer.
     """
+    if not job_ids:
+        return list(chain.from_iterable(slices(where, limits)))
     return _rows_of(where, limits, job_ids, limits.allocate_s, waits=False)
+
+
+def slices(where: Where, limits: Limits) -> Iterator[list[batch.Row]]:
+    """All batch jobs that have not ended, in slices, ids ascending.
+
+    While the caller looks at one bebopd makes the next.
+
+    Raises:
+        PartitionError: as :func:`rows`.
+    """
+    asked: Message | None = batch.Ask()
+    with reached(where, limits) as opened:
+        port, bebopd, _ = opened
+        is_cut = True
+        while is_cut:
+            found, is_cut = _slice(opened, where, asked, limits.allocate_s)
+            if is_cut:
+                port.send(bebopd, batch.Ask(after=found[-1].job_id))
+                asked = None
+            yield found
 
 
 def wait(where: Where, limits: Limits, job_ids: Sequence[int]) -> list[batch.Row]:
@@ -153,16 +176,27 @@ def _rows_of(
 ) -> list[batch.Row]:
     """As many jobs in each question as it may have."""
     found: list[batch.Row] = []
-    for start in range(0, max(len(job_ids), 1), batch.ASKED_MAX):
+    for start in range(0, len(job_ids), batch.ASKED_MAX):
         some = tuple(job_ids[start : start + batch.ASKED_MAX])
         found += _rows(where, limits, batch.Ask(some, waits=waits), wait_s)
     return sorted(found, key=lambda row: row.job_id)
 
 
 def _rows(where: Where, limits: Limits, message: Message, wait_s: float | None) -> list[batch.Row]:
-    """The answer to a question, and to one more for each slice of a long one."""
+    with reached(where, limits) as opened:
+        return _slice(opened, where, message, wait_s)[0]
+
+
+def _slice(
+    opened: _Opened, where: Where, message: Message | None, wait_s: float | None
+) -> tuple[list[batch.Row], bool]:
+    """An answer, and whether there are more rows.
+
+    Args:
+        message: as the request of :func:`partition.status.query.talk`.
+    """
     found: list[batch.Row] = []
-    is_cut = True
+    is_cut = False
 
     def take(answer: Message) -> bool:
         nonlocal is_cut
@@ -172,11 +206,8 @@ def _rows(where: Where, limits: Limits, message: Message, wait_s: float | None) 
                 return is_last
         return False
 
-    with reached(where, limits) as opened:
-        while is_cut:
-            _talk(opened, where, message, wait_s, take)
-            message = batch.Ask(after=found[-1].job_id if found else None)
-    return found
+    _talk(opened, where, message, wait_s, take)
+    return found, is_cut
 
 
 def _ask(
@@ -193,7 +224,7 @@ def _ask(
 def _talk(
     opened: _Opened,
     where: Where,
-    message: Message,
+    message: Message | None,
     wait_s: float | None,
     take: Callable[[Message], bool],
 ) -> None:

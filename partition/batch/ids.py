@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from native.errors import PartitionError
 from native.limits import Limits
@@ -20,7 +20,7 @@ class Asked:
     """Jobs by their ids, some of which a bebopd may have as batch jobs.
 
     Args:
-        job_ids: as the user has written them; none: all.
+        job_ids: as the user has written them.
         partition: an address; empty: found as by yod.
 
     Attributes:
@@ -35,26 +35,32 @@ class Asked:
         self.ids = [job_id for job_id in dict.fromkeys(job_ids) if _is_number(job_id)]
         self.trouble = ""
         self.failures: list[str] = []
-        self._is_all = not job_ids
         self._is_named = bool(partition)
         self._rows: list[batch.Row] | None = None
 
     def rows(self) -> list[batch.Row]:
         """The batch jobs among them, ids ascending."""
         if self._rows is None:
-            self._rows = self._asked() if self.ids or self._is_all else []
+            self._rows = []
+            if self.ids and not self._where.is_embedded:
+                try:
+                    self._rows = ask.rows(self._where, self._limits, list(map(int, self.ids)))
+                except PartitionError as error:
+                    self._trouble(error)
         return self._rows
 
-    def _asked(self) -> list[batch.Row]:
-        if self._where.is_embedded:
-            return []
-        try:
-            return ask.rows(self._where, self._limits, list(map(int, self.ids)))
-        except PartitionError as error:
-            if self._is_named:
-                raise
-            self.trouble = str(error)
-            return []
+    def every(self) -> Iterator[list[batch.Row]]:
+        """All batch jobs, named or not, in slices, ids ascending."""
+        if not self._where.is_embedded:
+            try:
+                yield from ask.slices(self._where, self._limits)
+            except PartitionError as error:
+                self._trouble(error)
+
+    def _trouble(self, error: PartitionError) -> None:
+        if self._is_named:
+            raise error
+        self.trouble = str(error)
 
     def order(
         self,

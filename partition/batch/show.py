@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from time import localtime, strftime
 from typing import Any
 
@@ -25,6 +26,9 @@ _STATUSES = {
     State.DEADLINE: 124,
 }
 _NEVER_RAN = 125
+_NEVER = elapsed(0.0)
+# Names and reasons of a long queue are few.
+_shown, _short = lru_cache(shown), lru_cache(short)
 
 
 def exit_status(row: Row) -> int:
@@ -47,11 +51,18 @@ def cells(row: Row, unix_s: float) -> Cells:
     if row.begins > unix_s and not row.began:
         where = f"{where} (begins {_time(row.begins)})".strip()
     elif row.reason:
-        where = f"{where} ({shown(row.reason)})".strip()
-    ran_s = (row.ended or unix_s) - row.began if row.began else 0.0
-    nodes = str(row.node_count or "")
-    title = (name_of(row), short(row.name), shown(row.owner), CODES[row.state])
-    return (*title, elapsed(max(0.0, ran_s)), str(row.slots), nodes, where)
+        where = f"{where} ({_shown(row.reason)})".strip()
+    ran = elapsed(max(0.0, (row.ended or unix_s) - row.began)) if row.began else _NEVER
+    return (
+        name_of(row),
+        _short(row.name),
+        _shown(row.owner),
+        CODES[row.state],
+        ran,
+        str(row.slots),
+        str(row.node_count or ""),
+        where,
+    )
 
 
 def ends_of(row: Row) -> float | None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import time
 from collections.abc import Sequence
 from functools import cache
+from typing import Any
 
 import click
 
@@ -63,23 +65,33 @@ def attach(job_id: str, partition: str, ranks: str | None, follows: bool) -> Non
 @JSON
 def show_all(is_json: bool, partition: str) -> None:
     """Show your jobs on this host and all batch jobs, a line for each."""
+    gc.disable()  # a long queue is many objects, and none of them in a cycle
     in_force = limits.load(os.environ)
     asked = Asked([], partition, in_force)
-    rows = asked.rows()
+    now = time.time()
+    known: set[str] = set()
+    suspended: set[str] = set()
+    records: list[dict[str, Any]] = []
+    lines: list[show.Cells] = []
+    queues: list[str] = []
+    for rows in asked.every():  # bebopd makes the next slice meanwhile
+        known.update(str(row.job_id) for row in rows)
+        suspended |= _suspended(rows)
+        if is_json:
+            records += map(batch_show.record, rows)
+        else:
+            lines += [batch_show.cells(row, now) for row in rows]
+            queues += [shown(row.queue) for row in rows]
     if asked.trouble:
         stdio.say(f"yodjob: no batch jobs are shown: {asked.trouble}")
-    known = {str(row.job_id) for row in rows}
     answers = [each for each in ask_all(job.Show(), in_force.job_answer_s) if each.id not in known]
-    answers = show.with_allocations(answers, _suspended(rows))
+    answers = show.with_allocations(answers, suspended)
     if is_json:
-        records = [batch_show.record(row) for row in rows]
-        records += [show.record(answer, _user_name, time.time()) for answer in answers]
+        records += [show.record(answer, _user_name, now) for answer in answers]
         print_json({"jobs": records})
     else:
-        now = time.time()
-        lines = [batch_show.cells(row, now) for row in rows]
         lines += [show.cells(answer, _user_name) for answer in answers]
-        print_lines(show.table(lines, [shown(row.queue) for row in rows]))
+        print_lines(show.table(lines, queues))
 
 
 @click.command("show")

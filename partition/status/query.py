@@ -169,13 +169,14 @@ def talk(
     reactor: Reactor,
     name: str,
     wait_s: float | None,
-    request: Message,
+    request: Message | None,
     take: Callable[[Message], bool],
 ) -> None:
     """Send a request, and give bebopd's messages to ``take`` until it says that it has all.
 
     Args:
         name: as for :func:`ask`.
+        request: None: it has been sent before.
         wait_s: how long to wait for the last one; None: any time.
 
     Raises:
@@ -203,7 +204,8 @@ def talk(
     timer = reactor.timer(reactor.stop)
     timer.set(None if wait_s is None else reactor.monotonic() + wait_s)
     try:
-        port.send(bebopd, request)
+        if request is not None:
+            port.send(bebopd, request)
         reactor.run()
     finally:
         watch.close()
