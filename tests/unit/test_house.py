@@ -80,7 +80,7 @@ BOUND = {
     "cloudpickle": {"yod.pilot.function"},
     "cffi": {"native.transport"},
     "click": COMMANDS | OF_COMMANDS | {"native.host.config"},  # which reads their options
-    "mpi4py": set(),
+    "mpi4py": {"yod.pilot.function"},  # in ranks of applications
     "native._native": {"native.host", "native.port", "native.portals", "native.transport"},
     "numpy": {"allocator.nodes", "allocator.queue", "ensemble.library"},
     "h11": {"partition.web"},

@@ -89,7 +89,7 @@ class Runners:
         """Run a task; the agent is told of its end."""
         kind, raptor = description.kind, description.value("raptor_id")
         if kind in modes.CALLS or (raptor and kind in modes.OF_RAPTOR):
-            self._start_call(work, raptor)
+            self._start_call(work, description)
         elif kind == modes.RAPTOR_MASTER:
             self._signals[work.uid] = lambda _: self.stop_raptor(work.uid)
         elif command.is_mpi(description):
@@ -151,11 +151,19 @@ class Runners:
         """Why a call stands still; empty: it does not."""
         return "" if self._pool is None else self._pool.why(uid)
 
-    def _start_call(self, work: Work, raptor: str) -> None:
+    def _start_call(self, work: Work, description: TaskDescription) -> None:
         try:
             pool = self._functions()
         except YodError as error:
             self._place.ended(work.uid, Outcome(exit_code=None, reason=str(error)))
+            return
+        raptor, ranks = description.value("raptor_id"), description.value("ranks")
+        if not raptor and (ranks > 1 or description.value("use_mpi")):
+            uid, steps = work.uid, self._mpi()
+            words = pool.expect(work, ranks, lambda: steps.signal(uid, signal.SIGTERM))
+            self._launch(
+                work, description, command.ranked(words), lambda told: pool.ranks_over(uid, told)
+            )
             return
         self._signals[work.uid] = lambda signo: pool.signal(work.uid, signo)
         pool.start(work, raptor)
@@ -215,23 +223,10 @@ class Runners:
 
     def _start_step(self, work: Work, description: TaskDescription) -> None:
         """Launch a task, with its ``pre_launch`` once before all ranks, ``post_launch`` behind."""
-        steps, uid = self._mpi(), work.uid
-        output, error = _outputs(uid, description)
+        uid = work.uid
 
         def launch() -> None:
-            self._signals[uid] = lambda signo: steps.signal(uid, signo)
-            steps.start(
-                uid,
-                command.step_words_of(description),
-                description.value("ranks"),
-                work.environment,
-                work.sandbox,
-                output,
-                error,
-                lambda at: self._place.started(uid, at),
-                launched,
-                nodes=self._nodes_of(work),
-            )
+            self._launch(work, description, command.step_words_of(description), launched)
 
         def launched(outcome: Outcome) -> None:
             def behind(other: Outcome) -> None:
@@ -249,6 +244,28 @@ class Runners:
 
         if not self._run_once(work, description, "pre_launch", before):
             launch()
+
+    def _launch(
+        self,
+        work: Work,
+        description: TaskDescription,
+        words: list[str],
+        then: Callable[[Outcome], None],
+    ) -> None:
+        """Launch the ranks of a task."""
+        steps, uid = self._mpi(), work.uid
+        self._signals[uid] = lambda signo: steps.signal(uid, signo)
+        steps.start(
+            uid,
+            words,
+            description.value("ranks"),
+            work.environment,
+            work.sandbox,
+            *_outputs(uid, description),
+            lambda at: self._place.started(uid, at),
+            then,
+            nodes=self._nodes_of(work),
+        )
 
     def _run_once(
         self, work: Work, description: TaskDescription, key: str, then: Callable[[Outcome], None]

@@ -57,11 +57,19 @@ class Calling:
 
     Args:
         cores: for workers; 0: as many as the pilots have.
+        first: a packed call that each worker does first; empty: none.
     """
 
     def __init__(
-        self, session: Session, tmgr: TaskManager, pilots: list[Pilot], uid: str, cores: int
+        self,
+        session: Session,
+        tmgr: TaskManager,
+        pilots: list[Pilot],
+        uid: str,
+        cores: int,
+        first: bytes = b"",
     ) -> None:
+        self._first = wire.frame(wire.Begin(first)) if first else b""
         self._session = session
         self._tmgr = tmgr
         self._pilots = pilots
@@ -230,6 +238,8 @@ class Calling:
             link.redirect(take, broke)
             links = self._links[worker]
             links[rank] = link
+            if self._first:
+                link.send_frame(self._first)
             if len(links) == task.ranks:
                 self._links[worker] = dict(sorted(links.items()))
                 now = self._reactor.monotonic()

@@ -10,6 +10,7 @@ from concurrent import futures
 from functools import partial
 from typing import Any
 
+from native import limits
 from native.errors import UsageError, YodError
 from native.text import shown
 from yod.pilot.client.pilot import Pilot
@@ -19,7 +20,7 @@ from yod.pilot.client.tmgr import TaskManager
 from yod.pilot.executor.calling import HERE, Asked, Calling
 from yod.pilot.executor.later import futures_in, resolved, when_all
 from yod.pilot.executor.wants import wants_of
-from yod.pilot.function import codec
+from yod.pilot.function import codec, preset
 from yod.pilot.model.description import PilotDescription
 
 _DAY_MINUTES = 1440.0
@@ -37,6 +38,8 @@ class Executor(futures.Executor):
             now and is ended by :meth:`shutdown`.
         resource_dict: what a call needs that says nothing else: docs/pilot.md.
         restart_limit: a call whose worker dies is given back so often.
+        init_function: called once in each worker; arguments that it returns, by their names, are
+            those of calls that have such parameters and do not give them.
         base: the directory below which the directory of an own session is.
         keys: of :class:`PilotDescription`, for an own pilot. On this host its ``runtime`` is a day.
 
@@ -52,6 +55,7 @@ class Executor(futures.Executor):
         pilot: Pilot | list[Pilot] | None = None,
         resource_dict: Mapping[str, Any] | None = None,
         restart_limit: int = 0,
+        init_function: Callable[[], Mapping[str, Any] | None] | None = None,
         base: str = "",
         **keys: Any,
     ) -> None:
@@ -68,6 +72,8 @@ class Executor(futures.Executor):
         if pilot is not None and keys:
             raise UsageError(f"{', '.join(keys)}: the pilot is there already")
         codec.demand()
+        most = limits.load(dict(os.environ)).call_bytes
+        first = b"" if init_function is None else _packed(init_function, (), {}, most)
         self._last = threading.Thread(target=self._end, name="executor")
         self._own: Session | None = None
         if pilot is None:
@@ -79,7 +85,7 @@ class Executor(futures.Executor):
         self._tmgr.add_pilots(pilots)
         uid = self._session.next_uid("executor", 4)
         self._calling = self._session.loop.call(
-            lambda: Calling(self._session, self._tmgr, pilots, uid, self._most)
+            lambda: Calling(self._session, self._tmgr, pilots, uid, self._most, first)
         )
         self._tmgr.when_closed(self._closed)
 
@@ -233,20 +239,26 @@ class Executor(futures.Executor):
     def _pack(
         self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> bytes:
-        try:
-            payload = codec.pack_call(fn, args, kwargs)
-        except Exception as error:  # whatever the application's classes raise
-            told = f"{type(error).__name__}: {error}"
-            raise UsageError(f"the call cannot be packed: {shown(told)}") from error
-        most = self._session.limits.call_bytes
-        if len(payload) > most:
-            raise UsageError(codec.too_long(len(payload), most))
-        return payload
+        return _packed(fn, args, kwargs, self._session.limits.call_bytes)
+
+
+def _packed(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], most: int
+) -> bytes:
+    try:
+        payload = codec.pack_call(function, args, kwargs)
+    except Exception as error:  # whatever the application's classes raise
+        told = f"{type(error).__name__}: {error}"
+        raise UsageError(f"the call cannot be packed: {shown(told)}") from error
+    if len(payload) > most:
+        raise UsageError(codec.too_long(len(payload), most))
+    return payload
 
 
 def _each(function: Callable[..., Any], items: list[Any]) -> tuple[list[Any], Exception | None]:
     """The results of a chunk, up to the first call that raises. In a worker."""
     results: list[Any] = []
+    function = preset.ready(function, items[0]) if items else function
     for item in items:
         try:
             results.append(function(*item))

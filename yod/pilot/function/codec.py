@@ -23,7 +23,7 @@ from yod.pilot.model.description import TaskDescription
 _MARK = "yod-call:"  # in front of a call that is given as a text
 EXTRA = "pip install 'yod[pilot]'"
 # Keys that need a process of the task's own, and what to do instead.
-_REFUSED = ("pre_exec", "post_exec", "pre_launch", "post_launch", "named_env", "use_mpi")
+_REFUSED = ("pre_exec", "post_exec", "pre_launch", "post_launch", "named_env")
 
 
 class _Packed(Struct, array_like=True):
@@ -46,6 +46,13 @@ _decoder: msgpack.Decoder[_Packed] = msgpack.Decoder(_Packed)
 _added: list[str] = []  # to the path of modules, by the last call
 
 Whole = tuple[Callable[..., Any], Sequence[Any], Mapping[str, Any]]
+
+
+class _Values:
+    """Results of several ranks, each packed."""
+
+    def __init__(self, packed: list[bytes]) -> None:
+        self.packed = packed
 
 
 class Method:
@@ -143,7 +150,15 @@ def unpack_value(value: bytes) -> Any:
     Raises:
         Exception: whatever unpacking raises.
     """
-    return pickle.loads(value)
+    found = pickle.loads(value)
+    if isinstance(found, _Values):
+        return [pickle.loads(each) for each in found.packed]
+    return found
+
+
+def pack_values(values: list[bytes]) -> bytes:
+    """Packed results of several ranks as one, which is unpacked as a list of them."""
+    return pickle.dumps(_Values(values), pickle.HIGHEST_PROTOCOL)
 
 
 def as_text(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
@@ -167,10 +182,10 @@ def pack(description: Mapping[str, Any], where: str, bytes_max: int) -> bytes:
                 f"{where}: {key!r} is refused for a function: it runs in a worker that is there"
                 " already; use an executable, or do it in the function"
             )
-    if (description.get("ranks") or 1) > 1:
+    if (description.get("ranks") or 1) > 1 and description.get("raptor_id"):
         raise UsageError(
-            f"{where}: 'ranks' is {description['ranks']}, and the function of a task has one rank;"
-            " use yod.pilot.Executor with resource_dict={'cores': N}"
+            f"{where}: 'ranks' is {description['ranks']}, and a call in a raptor has one rank;"
+            " submit it without 'raptor_id'"
         )
     try:
         payload = _payload(description, where)

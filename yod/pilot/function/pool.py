@@ -7,14 +7,19 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
+from native import limits
 from native.errors import PeerProtocolError, YodError
+from native.loop.reactor import Timer
 from native.waitstatus import how_it_ended
 from yod.pilot.function import workers as rules
 from yod.pilot.function.rank import SOCKET
 from yod.pilot.function.raptors import Raptors
+from yod.pilot.function.together import MODULE as TOGETHER
+from yod.pilot.function.together import Answers
 from yod.pilot.link.link import Link, Listener
 from yod.pilot.model.description import TaskDescription
 from yod.pilot.wire import calls as wire
@@ -22,7 +27,30 @@ from yod.pilot.work.place import Outcome, Place, Work
 
 DIRECTORY = "workers"  # in the pilot's sandbox: what workers print
 MODULE = "yod.pilot.function.worker"
+_LAST_WORD_S = 2.0  # for the answers of ranks that have ended
 _TIMES = ("task_run_start", "exec_start", "rank_start")
+
+
+class _Group:
+    """A call of several ranks, which are launched for it."""
+
+    def __init__(self, work: Work, ranks: int, end: Callable[[], None], timer: Timer) -> None:
+        self.end = end
+        self.timer = timer
+        self.payload = work.payload
+        self.directory = work.sandbox
+        self.ranks = ranks
+        self.links: dict[int, Link] = {}
+        self.answers = Answers(ranks)
+        self.outcome: Outcome | None = None  # of the launch
+        self.lost: int | None = None
+
+    def close(self) -> None:
+        """Hear no more of it."""
+        for link in self.links.values():
+            link.close()
+        self.links.clear()
+        self.timer.close()
 
 
 class FunctionPool:
@@ -44,6 +72,8 @@ class FunctionPool:
         self._works: dict[str, tuple[Work, float]] = {}
         self._links: dict[int, Link] = {}
         self._processes: dict[int, int] = {}  # worker -> number of its process
+        self._groups: dict[str, _Group] = {}
+        self._kill_delay_s = limits.load(dict(os.environ)).kill_delay_s
         self._directory = os.path.join(place.sandbox, DIRECTORY)
         self._path = os.path.join(place.sandbox, SOCKET)
         try:
@@ -68,6 +98,23 @@ class FunctionPool:
             return
         slot = work.slots[0]
         self._carry_out(self._rules.want(work.uid, rules.Key(slot.node, slot.gpus)))
+
+    def expect(self, work: Work, ranks: int, end: Callable[[], None]) -> list[str]:
+        """A call of several ranks is to be launched: the words of their program.
+
+        Args:
+            end: ends the launch, when one rank has gone and the others wait for it.
+        """
+        timer = self._place.reactor.timer(partial(self._too_late, work.uid))
+        self._groups[work.uid] = _Group(work, ranks, end, timer)
+        return [sys.executable, "-P", "-m", TOGETHER, self._path]
+
+    def ranks_over(self, uid: str, outcome: Outcome) -> None:
+        """The launch of a call's ranks has ended; what they have said last may still come."""
+        group = self._groups[uid]
+        group.outcome = outcome
+        group.timer.set(self._place.reactor.monotonic() + _LAST_WORD_S)
+        self._look_at(uid)
 
     def signal(self, uid: str, signo: int) -> None:
         """Send the process that has a call a signal; the worker of a raptor begins anew."""
@@ -107,6 +154,62 @@ class FunctionPool:
         for link in self._links.values():
             link.close()
         self._links.clear()
+        for group in self._groups.values():
+            group.close()
+        self._groups.clear()
+
+    # -- calls of several ranks --------------------------------------------------
+
+    def _join(self, told: wire.Here, link: Link) -> None:
+        """A rank of such a call has come; the call goes to all at once."""
+        uid, rank = told.task, told.rank
+        group = self._groups[uid]
+        group.links[rank] = link
+
+        def take(body: bytes) -> None:
+            answer = wire.decode_answer(body)
+            if not isinstance(answer, wire.Answer):
+                raise PeerProtocolError("a rank has come twice")
+            group.answers.add(rank, answer)
+            if group.answers.is_complete:
+                for each in group.links.values():
+                    each.close()
+                group.links.clear()
+                self._look_at(uid)
+
+        def lost(_reason: str) -> None:
+            group.links.pop(rank, None)
+            if not group.answers.has(rank) and group.lost is None and group.outcome is None:
+                group.lost = rank  # if it has failed the launch ends the others after a while
+                wait_s = self._kill_delay_s + _LAST_WORD_S
+                group.timer.set(self._place.reactor.monotonic() + wait_s)
+            self._look_at(uid)
+
+        link.redirect(take, lost)
+        if len(group.links) == group.ranks:
+            call = wire.frame(wire.Call(0, group.payload, group.directory))
+            for each in group.links.values():
+                each.send_frame(call)
+
+    def _look_at(self, uid: str) -> None:
+        group = self._groups.get(uid)
+        if group is not None and group.outcome is not None and not group.links:
+            self._end_group(uid)
+
+    def _too_late(self, uid: str) -> None:
+        """A rank has gone, and its launch has not; or an answer has not come that was sent."""
+        group = self._groups[uid]
+        if group.outcome is not None:
+            self._end_group(uid)
+            return
+        group.answers.lost = group.lost
+        group.end()
+
+    def _end_group(self, uid: str) -> None:
+        group = self._groups.pop(uid)
+        group.close()
+        assert group.outcome is not None
+        self._place.ended(uid, group.answers.outcome(group.outcome))
 
     # -- workers ----------------------------------------------------------------
 
@@ -180,6 +283,9 @@ class FunctionPool:
             told = wire.decode_answer(body)
             if isinstance(told, wire.Here) and told.raptor:
                 self._rank_came(told, link)
+                return
+            if isinstance(told, wire.Here) and told.task in self._groups:
+                self._join(told, link)
                 return
             if not isinstance(told, wire.Here) or told.number not in self._processes:
                 link.close()

@@ -19,7 +19,7 @@ from native.frames import Frames
 from yod.pilot.function import codec
 from yod.pilot.function.worker import Worker
 from yod.pilot.link.link import connect
-from yod.pilot.wire.calls import Call, Here, decode_call
+from yod.pilot.wire.calls import Call, Drop, Here, decode_call
 from yod.pilot.wire.messages import MESSAGE_BYTES_MAX
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Rank(Worker):
                     if isinstance(told, Call):
                         self._number = told.number
                         self._came.put(told)
-                    elif told.number == self._number:
+                    elif isinstance(told, Drop) and told.number == self._number:
                         self._begin_anew()
         os._exit(0)  # the pilot has gone, or the raptor has ended; a call may be running
 

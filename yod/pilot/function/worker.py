@@ -11,16 +11,16 @@ import os
 import stat
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from native import limits
 from native.errors import YodError
 from native.frames import Frames
-from yod.pilot.function import codec
+from yod.pilot.function import codec, preset
 from yod.pilot.link.link import connect
-from yod.pilot.wire.calls import Answer, Call, Here, decode_call, frame
+from yod.pilot.wire.calls import Answer, Begin, Call, Here, decode_call, frame
 from yod.pilot.wire.messages import MESSAGE_BYTES_MAX
 
 if TYPE_CHECKING:
@@ -46,15 +46,17 @@ class Worker:
         self._home = os.getcwd()
         self._is_own = tuple(stat.S_ISREG(os.fstat(stream).st_mode) for stream in (_OUTPUT, _ERROR))
 
-    def run(self, number: int, rank: int) -> None:
+    def run(self, here: Here) -> None:
         """Do all calls that come."""
-        self._send(Here(number, rank, os.getpid()))
+        self._send(here)
         frames = Frames(MESSAGE_BYTES_MAX)
         while data := self._receive():
             for body in frames.add(data):
                 call = decode_call(body)
                 if isinstance(call, Call):
                     self._send(self._do(call))
+                elif isinstance(call, Begin):
+                    _begin(call.payload)
 
     def _receive(self) -> bytes:
         try:
@@ -99,6 +101,7 @@ class Worker:
             function, args, kwargs = codec.unpack_call(call.payload)
             if isinstance(function, codec.Method) and self.target is not None:
                 function = getattr(self.target, function.name)
+            args, kwargs = self._given(function, args, kwargs)
             result = function(*args, **kwargs)
             if hasattr(result, "__await__"):
                 import asyncio
@@ -119,6 +122,12 @@ class Worker:
                 )
             )
         return value, "", ""
+
+    def _given(
+        self, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> tuple[Sequence[Any], Mapping[str, Any]]:
+        """The arguments of a call, with what the worker adds."""
+        return args, preset.filled_in(function, args, kwargs)
 
     def _raised(self, error: BaseException) -> tuple[bytes, str, str]:
         import traceback
@@ -165,6 +174,18 @@ class Worker:
         return (tails[0], tails[1]), failure
 
 
+def _begin(payload: bytes) -> None:
+    """Get ready for calls; whoever cannot ends."""
+    try:
+        function, args, kwargs = codec.unpack_call(payload)
+        preset.take(function(*args, **kwargs))
+    except Exception as error:  # the application's
+        import traceback
+
+        traceback.print_exc()
+        sys.exit(f"init_function: {type(error).__name__}: {error}")
+
+
 async def _awaited(result: object) -> object:
     return await result  # type: ignore[misc]
 
@@ -208,7 +229,8 @@ def main() -> int:
         print(f"a worker for functions: {error}", file=sys.stderr)
         return 1
     end.settimeout(None)
-    Worker(end, own.call_bytes).run(number, int(os.environ.get("RP_RANK", "0")))
+    here = Here(number, int(os.environ.get("RP_RANK", "0")), os.getpid())
+    Worker(end, own.call_bytes).run(here)
     return 0
 
 

@@ -71,7 +71,12 @@ def step_words_of(description: TaskDescription) -> list[str]:
     Raises:
         ValueError: commands for a rank whose number is none.
     """
-    return ["/bin/sh", "-c", _RANKED, "sh", *words_of(description)]
+    return ranked(words_of(description))
+
+
+def ranked(words: list[str]) -> list[str]:
+    """A program that is launched as ranks, each of which learns its number first."""
+    return ["/bin/sh", "-c", _RANKED, "sh", *words]
 
 
 def need_of(description: TaskDescription) -> Need:

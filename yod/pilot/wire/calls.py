@@ -30,6 +30,16 @@ class Call(Struct, tag="call", array_like=True, frozen=True):
     error: str = ""
 
 
+class Begin(Struct, tag="begin", array_like=True, frozen=True):
+    """To a worker, before any call: call this; what it returns are arguments of later calls.
+
+    Attributes:
+        payload: the packed call.
+    """
+
+    payload: bytes
+
+
 class Drop(Struct, tag="drop", array_like=True, frozen=True):
     """To a worker of a raptor: this call is not wanted any more; begin anew."""
 
@@ -73,7 +83,7 @@ class Answer(Struct, tag="answer", array_like=True, frozen=True):
     exit_code: int = 0
 
 
-ToWorker = Call | Drop
+ToWorker = Call | Drop | Begin
 FromWorker = Here | Answer
 
 _encoder = msgpack.Encoder()

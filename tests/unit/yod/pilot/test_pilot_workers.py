@@ -136,7 +136,7 @@ def test_source_is_a_call_as_well():
         ({"function": 7}, "'function' is 7; it is to be a function"),
         ({"function": len, "args": [sys.stdout]}, "the call cannot be packed: "),
         ({"function": len, "args": ["a" * 5000]}, "the packed call has 5... bytes.*YOD_CALL_BYTES"),
-        ({"function": len, "ranks": 2}, "'ranks' is 2"),
+        ({"function": len, "ranks": 2, "raptor_id": "r"}, "'ranks' is 2"),
         ({"function": len, "pre_exec": ["true"]}, "'pre_exec' is refused for a function"),
         ({"function": len, "named_env": "/opt/env"}, "'named_env' is refused for a function"),
     ],
