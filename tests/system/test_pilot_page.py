@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -35,6 +36,29 @@ def test_an_example_does_what_the_page_says(place, tmp_path, word):
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert re.fullmatch(PRINTED[word], done.stdout), done.stdout
+
+
+def test_the_first_steps_lead_to_a_picture_as_the_page_has_them(place, tmp_path):
+    begin = PAGE.index("## From nothing to results")
+    (tmp_path / "first.py").write_text(EXAMPLES[0])
+    lines = re.findall(r"^    (\$ .*|\S.*)$", PAGE[begin : PAGE.index("\n## Pilots")], re.M)
+    steps = lines[next(n for n, line in enumerate(lines) if line.startswith("$")) :]
+    script = "\n".join(line[2:] for line in steps if line.startswith("$"))
+    path = f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["/bin/sh", "-ec", script],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=True,
+    )
+    (session,) = tmp_path.glob("rp.session.*")
+    expected = [line for line in steps if not line.startswith("$")]
+    named = [line.replace("rp.session.n1.ann.20783.0000", session.name) for line in expected]
+    assert done.stdout.splitlines() == named
+    assert "exec_cmd" in (session / "plot.html").read_text()
 
 
 def test_every_example_is_run():
