@@ -112,6 +112,13 @@ def keeper_spec(
         from pct.job.rules.files import with_files  # few jobs have any
 
         specs = with_files(specs, programs, message, credential)
+    pythons = [
+        environment.for_python(program.argv[0], wireup.users.entries) for program in programs
+    ]
+    if any(pythons):
+        specs = tuple(
+            replace(each, environment=each.environment + pythons[each.program]) for each in specs
+        )
     is_alone = goes_alone(message)
     return _spec(message, arguments, credential, programs, specs, wireup, listen_nid, is_alone)
 
@@ -174,6 +181,10 @@ def world_spec(
         keeper.ProgramSpec(spawn.paths[member.object_index], member.arguments, member.directory)
         for member in spawn.members
     )
+    pythons = [
+        environment.for_python(program.argv[0], (*wireup.users.entries, *own))
+        for program, own in zip(programs, spawn.environments, strict=True)
+    ]
     ranks = world_ranks_at(spawn, message.place)
     specs = tuple(
         keeper.RankSpec(
@@ -182,7 +193,8 @@ def world_spec(
             environment.for_rank(spawn.first_rank + rank, local_rank, member_of[rank])
             + (() if spawn.is_tool else wireup.environment(spawn.world, rank))
             + (environment.for_gpus(gpus) if gpus else ())
-            + spawn.environments[member_of[rank]],
+            + spawn.environments[member_of[rank]]
+            + pythons[member_of[rank]],
             wants_stdin=False,
             wants_pmi=wireup.wants_sockets and not spawn.is_tool,
         )

@@ -44,6 +44,10 @@ _NO_DEVICES = {
     b"UCX_MEM_": (b"UCX_MEM_EVENTS=no",),
 }
 
+# The directory whose sitecustomize a Python rank imports.
+_PCT = __file__.rpartition("/")[0].rpartition("/")[0]
+_UNCAUGHT = f"{_PCT}/uncaught".encode(errors="surrogateescape")
+
 
 class Users(NamedTuple):
     """A user's environment as the ranks of a job get it.
@@ -113,6 +117,23 @@ def without_devices(names: Collection[bytes]) -> tuple[bytes, ...]:
         if not any(name.startswith(kind) for name in names):
             chosen += entries
     return chosen
+
+
+def for_python(program: bytes, given: Iterable[bytes]) -> tuple[bytes, ...]:
+    """Have a Python program end at an uncaught exception, also where its exit would hang.
+
+    Args:
+        program: its first argument: what is named so is a Python program.
+        given: the environment that it has, the last entry of a name counts.
+    """
+    name = program.rpartition(b"/")[2]
+    if not (name.startswith(b"python") or name.endswith(b".py")):
+        return ()
+    values = {key: value for key, _, value in (entry.partition(b"=") for entry in given)}
+    if values.get(b"YOD_UNCAUGHT_S") == b"none":
+        return ()
+    others = values.get(b"PYTHONPATH")
+    return (b"PYTHONPATH=" + _UNCAUGHT + (b":" + others if others else b""),)
 
 
 def for_node(node: int, name: str, local_size: int) -> tuple[bytes, ...]:

@@ -1,5 +1,8 @@
 """What a rank finds in its environment, and what of an outer launcher it does not."""
 
+import os
+from pathlib import Path
+
 import pytest
 
 from native import outer
@@ -325,3 +328,21 @@ def test_an_mpi_library_looks_at_no_devices_where_there_are_none():
     told = environment.without_devices(())
     assert shared_of(Mpi((Protocol.PMI1,), library=b"/lib/libmpi.so"), alone) == told
     assert shared_of(Mpi((Protocol.PMI1,)), alone) == ()
+
+
+def test_a_python_program_has_our_directory_in_front_of_the_users_path():
+    (entry,) = environment.for_python(b"/opt/bin/python3.12", (b"A=1", b"PYTHONPATH=/mine:/more"))
+    name, _, value = entry.partition(b"=")
+    ours, _, users = value.partition(b":")
+    assert (name, users) == (b"PYTHONPATH", b"/mine:/more")
+    assert Path(os.fsdecode(ours), "sitecustomize.py").is_file()
+    assert environment.for_python(b"./solve.py", ()) == (b"PYTHONPATH=" + ours,)
+    assert environment.for_python(b"python", (b"PYTHONPATH=",)) == (b"PYTHONPATH=" + ours,)
+
+
+def test_the_path_of_other_programs_and_of_who_wants_none_is_as_it_was():
+    assert environment.for_python(b"/bin/sh", (b"PYTHONPATH=/mine",)) == ()
+    assert environment.for_python(b"a.out", ()) == ()
+    assert environment.for_python(b"python", (b"YOD_UNCAUGHT_S=none",)) == ()
+    both = (b"YOD_UNCAUGHT_S=none", b"YOD_UNCAUGHT_S=5")  # the last one counts
+    assert environment.for_python(b"python", both) != ()
