@@ -27,7 +27,7 @@ def session(place, tmp_path, monkeypatch):
     monkeypatch.chdir(work)
     with rp.Session() as session:
         yield session
-    assert not threading.enumerate()[1:]
+    wait_until(lambda: not threading.enumerate()[1:], what="all threads have ended")
 
 
 @pytest.fixture

@@ -174,6 +174,14 @@ def test_callbacks_of_pilots_and_tasks_take_lists_where_the_environment_says_so(
     assert {rp.PMGR_ACTIVE, rp.DONE} < set(heard)
 
 
+def test_a_session_that_is_closed_takes_nothing(place, tmp_path):
+    with rp.Session(base=str(tmp_path)) as session:
+        pmgr, tmgr = rp.PilotManager(session), rp.TaskManager(session)
+    for take in (lambda: tmgr.submit_tasks({"executable": "true"}), lambda: pmgr.submit_pilots({})):
+        with pytest.raises(YodError, match=f"session {session.uid} is closed"):
+            take()
+
+
 def test_where_files_have_been_brought_is_told(session):
     pilot = rp.PilotManager(session).submit_pilots({"cores": 1, "runtime": 5})
     Path("a").write_text("a")

@@ -57,7 +57,10 @@ class PilotManager:
 
         Raises:
             UsageError: a description is wrong; no pilot has begun then.
+            YodError: the session is closed.
         """
+        if not self.session.loop.is_here:
+            self.session.demand_open()
         is_list = isinstance(descriptions, list | tuple)
         asked = list(descriptions) if is_list else [descriptions]
         pilots: list[Pilot] = []

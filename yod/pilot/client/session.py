@@ -211,12 +211,12 @@ class Session:
 
     def add_pmgr(self, pmgr: PilotManager) -> None:
         """A pilot manager is the session's."""
-        self._demand_open()
+        self.demand_open()
         self._pmgrs.append(pmgr)
 
     def add_tmgr(self, tmgr: TaskManager) -> None:
         """A task manager is the session's."""
-        self._demand_open()
+        self.demand_open()
         self._tmgrs.append(tmgr)
 
     def add_pilot(self, pilot: Pilot) -> None:
@@ -248,7 +248,12 @@ class Session:
                 if number.isdigit():
                     self._numbers[name] = max(self._numbers.get(name, 0), int(number) + 1)
 
-    def _demand_open(self) -> None:
+    def demand_open(self) -> None:
+        """Whoever wants something of the session may ask.
+
+        Raises:
+            YodError: it is closed.
+        """
         if self.is_closed:
             raise YodError(f"session {self.uid} is closed")
 

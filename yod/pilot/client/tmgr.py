@@ -126,7 +126,10 @@ class TaskManager:
 
         Raises:
             UsageError: a description is wrong; no task has been taken then.
+            YodError: the session is closed.
         """
+        if not self._loop.is_here:  # a callback may come while the session is being closed
+            self.session.demand_open()
         is_list = isinstance(descriptions, list | tuple)
         asked = descriptions if is_list else [descriptions]
         tasks, new = made(self, asked, self._tasking.tasks)
