@@ -29,7 +29,7 @@ from slurm import missing as slurm_missing
 
 LINE = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789abcdefg\n"
 # A whole line, or what the label of a launcher has before it.
-WHOLE = rf"^(\[[0-9]+\] | *[0-9]+: )?{LINE.decode().strip()}$"
+WHOLE = rf"^(\[[0-9,-]+\] | *[0-9]+: )?{LINE.decode().strip()}$"
 TO_NULL = ["sh", "-c", 'exec "$@" >/dev/null', "sh"]
 COUNT_TORN = ["sh", "-c", f"\"$@\" | LC_ALL=C grep -Evc '{WHOLE}'", "sh"]
 
@@ -45,11 +45,11 @@ def ways(
     if yod := shutil.which("yod", path=search):
         size = ["-sz", str(ranks)]
         embedded = [yod, "--partition", "embedded", *size]
-        for options in ([], ["--label"], ["--raw"]):
+        for options in ([], ["--label"], ["--merge"], ["--raw"]):
             name = " ".join(["yod", *options])
             found.append((name, [*embedded, *options, *program], os.environ))
         place = partition(str(Path(yod).with_name("yodctl")), ranks, stack, scratch)
-        for options in ([], ["--label"]):
+        for options in ([], ["--label"], ["--merge"]):
             name = " ".join(["yod", *options]) + f", {ranks} local PCTs"
             found.append((name, [yod, *size, *options, *program], place))
     else:

@@ -79,6 +79,7 @@ class Limits(Struct, frozen=True):
     arguments_max_bytes: int = 8 * 1024 * 1024
     store_user_percent: int = 50
     line_quiet_s: float = 0.05
+    merge_s: float = 0.05
     line_hold_s: float = 0.5
     line_max_bytes: int = 64 * 1024
     line_room_bytes: int = 4 * 1024 * 1024
@@ -167,6 +168,7 @@ MEANINGS = {
     "arguments_max_bytes": "arguments of all members and the environment, as encoded",
     "store_user_percent": "share of a file system for one user's objects, if the pct is root's",
     "line_quiet_s": "yod shows an unfinished line after this long without other output",
+    "merge_s": "yod --merge: a line waits so long at each hop for the same line of other ranks",
     "line_hold_s": "output waits at most this long for a line's end",
     "line_max_bytes": "a line of this length may be cut before its end for another rank's",
     "line_room_bytes": "unfinished lines and the output that waits for them, in yod's memory",

@@ -38,6 +38,7 @@ OPTIONS = (
     Option(("-D",), False, "Show what happens; twice: each message."),
     Option(("--keep-going",), False, "Let the others run when a rank ends abnormally."),
     Option(("--label",), False, "Put its rank in front of each line of output."),
+    Option(("--merge",), False, "Show the same line of several ranks once, behind their numbers."),
     Option(("--raw",), False, "Show output as it comes, not in whole lines."),
     Option(("--timestamp",), False, "Put the time in front of each line of output."),
     Option(("--no-stdin",), False, "Leave standard input to others, as in `while read`."),

@@ -16,14 +16,7 @@ from native.host.heap import keep_freed_memory
 from native.host.rlimits import write_whole
 from native.ids import ObjectKey, PortalId
 from native.loop.reactor import Reactor
-from native.machine import (
-    Action,
-    DeadlineReached,
-    Event,
-    MessageReceived,
-    PeerGone,
-    Send,
-)
+from native.machine import Action, DeadlineReached, Event, MessageReceived, PeerGone, Send
 from native.port.port import (
     ObjectArrived,
     ObjectFailed,
@@ -336,6 +329,8 @@ class Driver:
                     self._copies.begin(grant)
             case events.Write(stream, rank, data):
                 self._screens[stream].show(rank, stream, data)
+            case events.WriteLines(stream, ranks, data):
+                self._screens[stream].show_lines(ranks, stream, data)
             case events.ReadInput(count_bytes):
                 self._input.allow(count_bytes)
             case events.Tell(text, is_error):

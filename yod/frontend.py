@@ -48,6 +48,7 @@ _EXCLUSIVE = (
     ("-batch", "-interactive"),
     ("-kill", "--keep-going"),
     ("--label", "--raw"),
+    *(("--merge", other) for other in ("--label", "--raw", "--pty")),
     ("--timestamp", "--raw"),
     ("--wait", "--immediate"),
     ("--exclusive", "--overlap"),
@@ -269,6 +270,8 @@ def _style(given: Given) -> Style:
     """How the ranks' output is shown."""
     if "--label" in given:
         return Style.LABELLED
+    if "--merge" in given:
+        return Style.MERGED
     return Style.RAW if "--raw" in given else Style.WHOLE
 
 

@@ -11,6 +11,10 @@ from native.wire.group import Window
 
 MESSAGE_COST_BYTES = 64  # of credit beside a message's data, so that tiny writes count too
 
+RUN_COST_BYTES = 16  # and for each run of ranks
+RUNS_MAX = 4096  # of ranks in one message
+
+LinesRun = tuple[Rank, Rank, U63]
 Credit = Annotated[int, Meta(ge=1, lt=1 << 40)]
 
 
@@ -29,6 +33,26 @@ class Output(JobMessage, frozen=True, tag="io.output"):
     stream: Stream
     offset: U63
     data: Data
+
+
+class Lines(JobMessage, frozen=True, tag="io.lines"):
+    """Up: whole lines that each of some ranks has written (``yod --merge``).
+
+    Attributes:
+        runs: (first rank, last rank, offset of the lines in the stream of each), ascending.
+    """
+
+    stream: Stream
+    runs: Annotated[tuple[LinesRun, ...], Meta(min_length=1, max_length=RUNS_MAX)]
+    data: Data
+
+
+def cost(message: Output | Lines) -> int:
+    """How much of a window an output message uses, in bytes."""
+    if type(message) is Output:
+        return len(message.data) + MESSAGE_COST_BYTES
+    assert isinstance(message, Lines)
+    return len(message.data) + MESSAGE_COST_BYTES + RUN_COST_BYTES * len(message.runs)
 
 
 class OutputCredit(JobMessage, frozen=True, tag="io.output_credit"):

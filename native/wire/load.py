@@ -56,8 +56,7 @@ class ShippedObject(Part, frozen=True):
     """One file that the job needs on every node.
 
     Attributes:
-        path: where yod found it; a node that has the same bytes there, on a local
-            file system, needs no copy.
+        path: where yod found it; a node with these bytes there on a local disk needs no copy.
         digest: BLAKE2b-256; empty: never shipped, every node uses ``path``.
         mode: permission bits.
     """
@@ -129,8 +128,7 @@ class Mpi(Part, frozen=True):
         libpmix: paths to try before the system's, in this order.
         is_libpmix_chosen: by the user: try no other.
         universe_size: how many ranks there could be in all, spawned ones included.
-        has_portals: each rank of the load gets a listener, the ranks' key and the map
-            of all listeners (RANK.md).
+        has_portals: each rank gets a listener, the ranks' key, the map of all (RANK.md).
     """
 
     offered: Annotated[tuple[Protocol, ...], Meta(max_length=3)]
@@ -165,6 +163,7 @@ class Load(JobMessage, frozen=True, tag="load.load"):
         input_ranks: (first, last) of the ranks that have yod's standard input; empty: none.
         files: that the ranks write to; None: all that they write goes to yod.
         window: of the terminal that the rank with the input has; None: it has none.
+        merge_s: how long a line waits at a node for that of other ranks; 0: none is folded.
     """
 
     credential: bytes
@@ -190,6 +189,7 @@ class Load(JobMessage, frozen=True, tag="load.load"):
     files: RankFiles | None = None
     dialects: Dialects = ()
     window: Window | None = None
+    merge_s: Seconds = 0.0
 
     def __post_init__(self) -> None:
         demand_fitting(self.nodes, self.runs)

@@ -53,6 +53,7 @@ MODULES = (
     "pct.job.rules.dialects",
     "pct.job.rules.files",
     "pct.job.rules.listeners",
+    "pct.job.rules.merge",
     "pct.job.hooks",
     "pct.job.process_table",
     "pct.wireup.clients",

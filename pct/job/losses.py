@@ -84,7 +84,7 @@ class Losses:
     def _child_lost(self, place: int, text: str, now: float) -> list[Action]:
         """Report it, and expect its children to ask for adoption."""
         heirs = self._group.lose_child(place)
-        actions: list[Action] = []
+        actions = self._output.child_gone(place)
         released = self._progress.released
         is_ending = self._progress.state is JobState.ENDING
         if not is_ending or place in released.awaited:

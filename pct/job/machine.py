@@ -149,7 +149,7 @@ class Job:
         """Time of the next ``DeadlineReached``, or None when nothing is timed."""
         of_ranks = self._ends.deadline(), self._killing.deadline(), self._hooks.deadline()
         of_job = self._progress.deadline(), self._losses.deadline(), self._saving.deadline()
-        return earliest(*of_job, *of_ranks, self._looking.deadline())
+        return earliest(*of_job, *of_ranks, self._looking.deadline(), self._output.deadline())
 
     def handle(self, event: Event, now: float) -> list[Action]:
         """Advance by one event.
@@ -246,7 +246,7 @@ class Job:
     def _due(self, now: float) -> list[Action]:
         actions = [*self._ends.tell(now), *self._losses.due(now), *self._killing.due(now)]
         actions += [*self._hooks.due(now), *self._saving.due(now), *self._looking.due(now)]
-        actions += self._advance(now)
+        actions += [*self._output.due(now), *self._advance(now)]
         if text := self._progress.take_timeout(now, self._own_wait):
             actions += self._failures.report(load.FailureKind.TIMED_OUT, text)
         if (late := self._progress.take_late(now, self._late_wait)) is not None:

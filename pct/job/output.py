@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from native.deadlines import earliest
 from native.machine import Action
 from native.wire import io, load
 from pct.events import (
@@ -32,9 +33,7 @@ class Output:
         self._job_id = message.job_id
         self._group = group
         window_bytes = message.output_window_bytes
-        self.relays = {
-            stream: OutputRelay(message.job_id, stream, window_bytes) for stream in io.STREAMS
-        }
+        self.relays = _relays(message, group)
         self.open: set[tuple[int, int]] = set()
         self._is_finishing = False
         self._input = InputFlow(message, window_bytes // 4)
@@ -58,7 +57,9 @@ class Output:
 
     def rank_started(self, rank: int) -> None:
         """A rank of this node has been started, with pipes for both streams."""
-        self.open |= {(rank, stream) for stream in io.STREAMS}
+        for stream in io.STREAMS:
+            self.open.add((rank, stream))
+            self.relays[stream].started(rank)
 
     def begin(self) -> list[Action]:
         """All ranks of the job are held or have gone, or it ends: send what has waited."""
@@ -69,9 +70,10 @@ class Output:
     def read(self, event: OutputRead, now: float) -> list[Action]:
         """Output of a rank of this node, or the end of its stream."""
         if event.data:
-            self.relays[event.stream].read(SELF, event.rank, event.data)
+            self.relays[event.stream].read(SELF, event.rank, event.data, now)
         else:
             self.open.discard((event.rank, event.stream))
+            self.relays[event.stream].ended(event.rank)
         return self._flow(event.stream)
 
     def finish(self) -> list[Action]:
@@ -85,6 +87,37 @@ class Output:
         """A child has sent output."""
         self.relays[message.stream].pass_on(place, message)
         return self._flow(message.stream)
+
+    def pass_lines(self, place: int, message: io.Lines, now: float) -> list[Action]:
+        """A child has sent lines of some ranks.
+
+        Raises:
+            PeerProtocolError: it may not.
+        """
+        self.relays[message.stream].pass_lines(place, message, now)
+        return self._flow(message.stream)
+
+    def deadline(self) -> float | None:
+        """When lines that wait for the same line of other ranks are sent; None: there are none."""
+        return earliest(*(relay.deadline() for relay in self.relays.values()))
+
+    def due(self, now: float) -> list[Action]:
+        """The deadline may have come."""
+        for relay in self.relays.values():
+            relay.due(now)
+        return self._flow_all()
+
+    def child_over(self, place: int) -> list[Action]:
+        """A child has sent all that its subtree has."""
+        for relay in self.relays.values():
+            relay.over(place)
+        return self._flow_all()
+
+    def child_gone(self, place: int) -> list[Action]:
+        """A child is lost: what it sent goes on before what its heirs send."""
+        for relay in self.relays.values():
+            relay.gone(place)
+        return self._flow_all()
 
     def credit(self, message: io.OutputCredit, now: float) -> list[Action]:
         """The parent accepts more output."""
@@ -181,3 +214,16 @@ class Output:
         if not count_bytes:
             return []
         return self._group.up(io.InputCredit(self._job_id, count_bytes))
+
+
+def _relays(message: load.Load, group: Group) -> dict[int, OutputRelay]:
+    job_id, window_bytes = message.job_id, message.output_window_bytes
+    if not message.merge_s:
+        return {stream: OutputRelay(job_id, stream, window_bytes) for stream in io.STREAMS}
+    from pct.job.rules.merge import MergingRelay  # few jobs fold lines
+
+    places = list(group.children.values())
+    return {
+        stream: MergingRelay(job_id, stream, window_bytes, message.merge_s, places)
+        for stream in io.STREAMS
+    }

@@ -76,7 +76,7 @@ class Release:
         """Nothing of the job is left in a child's subtree."""
         self._progress.came(place)
         self._progress.released.give(place, message.nodes)
-        return []
+        return self._output.child_over(place)
 
     def all_released(self, now: float) -> list[Action] | None:
         """End ENDING when nothing is left in the subtree and all output has been sent.

@@ -175,6 +175,7 @@ _UP: MessageRules = {
     group.Done: Progress.late_below,
     group.Seen: Looking.seen_below,
     io.Output: Output.pass_on,
+    io.Lines: Output.pass_lines,
     io.InputCredit: Output.input_taken_below,
     pmi.FenceIn: Wiring.fence_in,
     pmi.Ask: Wiring.asked_below,

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from native.ids import ObjectKey, PortalId, Principal, PrincipalKind
-from native.machine import Action, Event, PeerGone, Send
+from native.machine import Action, Event, MessageReceived, PeerGone, Send
 from native.port.port import ObjectArrived, ObjectFailed, ObjectSent
 from native.wire import codec, pmi
 from native.wire.alloc import NodeSpec
 from native.wire.base import Message
+from native.wire.io import Lines
 from native.wire.load import (
     Arguments,
     Completions,
@@ -114,6 +115,7 @@ class YodActor(Actor):
         self._seen = 0  # by the user, at the terminal or when they come back
         self._has_dropped = False
         self._gap = 0
+        self._lines: Lines | None = None  # that came last
         process = Process(f"yod{number}", "front", PortalId(0x0A010001, 70_000 + number))
         process.principal_to = self._principal_to
         process.on_object = self._object
@@ -188,6 +190,8 @@ class YodActor(Actor):
         super()._message(source, principal, message)
 
     def handle(self, event: Event) -> None:
+        if isinstance(event, MessageReceived) and isinstance(event.message, Lines):
+            self._lines = event.message
         before = self.machine.phase
         super().handle(event)
         if self.machine.phase is not before and self.process.is_alive:
@@ -227,6 +231,9 @@ class YodActor(Actor):
                 assert self.truth is not None
                 gap, self._gap = self._gap, 0
                 self.truth.arrived(rank, stream, data, gap)
+                self._write(stream, len(data))
+            case events.WriteLines(stream, _, data):
+                self._lines_arrived()
                 self._write(stream, len(data))
             case events.ReadInput(count_bytes):
                 self._allowed += count_bytes
@@ -287,6 +294,18 @@ class YodActor(Actor):
         text = "there is no such program" if MISSING in names else ""
         paths = tuple(b"/bin/" + name for name in names)
         self.handle(events.ProgramsFound(ask, () if text else paths, text))
+
+    def _lines_arrived(self) -> None:
+        """Each rank has written what it has, behind gaps that have been told of."""
+        assert self.truth is not None and self._lines is not None
+        message, told, self._gap = self._lines, self._gap, 0
+        for first, last, offset in message.runs:
+            for rank in range(first, last + 1):
+                gap = offset - self.truth.received(rank, message.stream)
+                self.truth.arrived(rank, message.stream, message.data, gap)
+                told -= gap
+        if told:
+            raise Violation(f"{self.name}: the bytes that lines lack are not those it tells of")
 
     def _write(self, stream: int, count: int) -> None:
         self._written += count

@@ -26,7 +26,8 @@ from native.waitstatus import exit_status
 from native.wire.alloc import Grant, Refused, Released
 from native.wire.base import Message, State
 from native.wire.batch import Row
-from pct.job.rules.relay import cost
+from native.wire.io import cost
+from pct.job.rules.merge import MergingRelay
 from tests.sim.clock import Violation
 from yod.launch.checkpoints import WRITTEN_STATUS
 from yod.launch.phases import Phase
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
 RELAY_SLACK_BYTES = 130 * 1024  # the last message of a window; what was read before a pause
 
-_GAP = re.compile(r"(\d+) bytes of rank \d+'s output are lost")
+_GAP = re.compile(r"(\d+) bytes of (?:rank \d+'s output|the output of ranks [\d,-]+) are lost")
 
 
 def gap_in(text: str) -> int:
@@ -61,7 +62,11 @@ def check_pct(pct: PctActor) -> None:
             return  # it has read more at once than a process would
         for relay in job._output.relays.values():
             bound = (len(job._group.children) + 1) * (relay._window_bytes + RELAY_SLACK_BYTES)
-            if (waiting := sum(map(cost, (each for _, each in relay._queue)))) > bound:
+            queue = [each for _, each in relay._queue]
+            if isinstance(relay, MergingRelay):
+                queue += [each for _, each in relay._outbox]
+                relay.check()
+            if (waiting := sum(map(cost, queue))) > bound:
                 raise Violation(f"{pct.name}: {waiting} bytes of job {job_id}'s output wait")
 
 

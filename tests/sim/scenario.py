@@ -20,7 +20,7 @@ from tests.sim.operators import Operator
 from tests.sim.pmix import Health
 from tests.sim.world import Machines, Sim
 from yod.launch.phases import Phase
-from yod.plan.plan import Options
+from yod.plan.plan import Options, Style
 
 CRASHES_BY_PHASE = tuple(itertools.product(CRASHES, PHASES))  # 36
 JOBS = 4  # with faults; and two without any
@@ -220,7 +220,9 @@ def chatty(seed: int, machines: Machines | None = None) -> Sim:
         reader = rng.choice([Reader.FAST, Reader.SLOW, Reader.STOPS])
         programs = draw(rng, 7, mix)
         leaves = Victim.TERMINAL if seed % 2 else Victim.USER_LEAVES
-        yod = sim.launch(Job(programs, reader=reader, options=Options(detaches_on_hangup=True)))
+        style = Style.MERGED if seed % 2 else Style.WHOLE
+        options = Options(detaches_on_hangup=True, style=style)
+        yod = sim.launch(Job(programs, reader=reader, options=options))
         others = [Victim.LEAF, Victim.ROOT, Victim.LINK, Victim.KEEPER]
         victim = rng.choice([*[Victim.INNER] * 4, *others])
         fault = Fault(

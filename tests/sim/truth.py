@@ -13,7 +13,7 @@ from native.wire.rank import ENTRY
 from tests.sim.apps import Program, quiet, spawned
 from tests.sim.clock import Violation
 
-_TEXT = bytes(range(33, 127)) * 1500  # longer than any message
+_TEXT = (bytes(range(33, 126)) + b"\n") * 1500  # longer than any message
 
 
 class World(Struct):
@@ -203,6 +203,10 @@ class JobTruth:
             raise Violation(f"rule 5: job {self.job_id}: output of rank {rank} is not in order")
         if self._received[key] > self._produced.get(key, 0):
             raise Violation(f"rule 5: job {self.job_id}: more output than rank {rank} has written")
+
+    def received(self, rank: int, stream: int) -> int:
+        """Bytes that have arrived or were told of as lost."""
+        return self._received.get((rank, stream), 0)
 
     def missing_output(self) -> dict[tuple[int, int], int]:
         """Bytes that yod never got and, as they were the last ones, no gap tells of."""

@@ -47,6 +47,7 @@ LAUNCH_ROWS: dict[str, tuple[PortalId, Message]] = {
     "`load.completions`": (launch_of.ROOT, BOTH),
     "`load.released`": (launch_of.ROOT, launch_of.released(0, 1)),
     "`io.output`": (launch_of.ROOT, launch_of.output(1, b"x")),
+    "`io.lines`": (launch_of.ROOT, io.Lines(launch_of.JOB_ID, 1, ((0, 1, 0),), b"x\n")),
     "`io.input_credit`": (launch_of.ROOT, io.InputCredit(launch_of.JOB_ID, 1)),
     "`pmi.ask`, a spawn": (launch_of.ROOT, ask(1, 0, WORKERS)),
     "`pmi.ask`, another question": (launch_of.ROOT, ask(1, 0)),

@@ -68,6 +68,11 @@ def _root(state: JobState) -> Job:
     return _job(state, 3, 0)
 
 
+def _merging(state: JobState) -> Job:
+    """A root of three that folds lines."""
+    return _job(state, 3, 0, merge_s=0.05)
+
+
 def _fed(state: JobState) -> Job:
     """A root of three that has passed on input."""
     job = _job(state, 3, 0, input_ranks=((0, 2),))
@@ -123,6 +128,7 @@ def _having(*events: Event) -> Callable[[JobState], Job]:
 
 PARENT, CHILD = job_of.YOD, job_of.pct(1)
 FIRST_OUTPUT = io.Output(ID, 1, 1, 0, b"x")
+FIRST_LINES = io.Lines(ID, 1, ((1, 1, 0),), b"x\n")
 OF_JOBS = ("load", "group", "io", "pmi", "checkpoint")
 QUESTIONS = [cls.__struct_config__.tag for cls in pmi.Question.__subclasses__()]
 SPAWN = job_of.spawn(1, 3)
@@ -230,6 +236,8 @@ JOB_ROWS: dict[tuple[str, str], tuple[Callable[[JobState], Job], PortalId, Messa
     ("child", "`load.completions`"): (_root, CHILD, load.Completions(ID, ())),
     ("child", "`load.released`"): (_root, CHILD, load.Released.of(ID, (21,))),
     ("child", "`io.output`"): (_root, CHILD, FIRST_OUTPUT),
+    ("child", "`io.lines` (lines are folded)"): (_merging, CHILD, FIRST_LINES),
+    ("child", "`io.lines` (none are)"): (_root, CHILD, FIRST_LINES),
     ("child", "`io.input_credit`"): (_fed, CHILD, io.InputCredit(ID, 1)),
     ("child", "`pmi.fence_in` (present number)"): (_root, CHILD, _fence_in(0)),
     ("child", "`pmi.fence_in` (another number)"): (_root, CHILD, _fence_in(9)),

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from yod.guest.collected import LEFT_OUT, MESSAGES_MAX
 from yod.guest.results import Result
+from yod.launch.lines import Ranks
 from yod.ranks import RankResult
 
 
@@ -181,6 +182,12 @@ class Tap:
     def show(self, rank: int, stream: int, data: bytes) -> None:
         """A rank has written."""
         self._feed.show(rank, stream, data)
+
+    def show_lines(self, ranks: Ranks, stream: int, data: bytes) -> None:
+        """Some ranks have written the same."""
+        for first, last in ranks:
+            for rank in range(first, last + 1):
+                self._feed.show(rank, stream, data)
 
     def say(self, text: str) -> None:
         """A line of yod itself, which waits for nobody."""

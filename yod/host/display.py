@@ -8,7 +8,7 @@ from collections.abc import Callable
 from native.limits import Limits
 from native.loop.reactor import Reactor
 from yod.host.front import Front, OnBroken, OnWritten, Screen
-from yod.launch.lines import Lines, Piece
+from yod.launch.lines import Lines, Piece, Ranks
 from yod.plan.plan import Style
 
 Progress = Callable[[float], str]  # how far a launch is at a time; empty: it shows nothing
@@ -76,6 +76,10 @@ class Display:
     def show(self, rank: int, stream: int, data: bytes) -> None:
         """Show what a rank has written."""
         self._write(self._lines.add(rank, stream, data, self._now()))
+
+    def show_lines(self, ranks: Ranks, stream: int, data: bytes) -> None:
+        """Show lines that each of some ranks has written."""
+        self._write(self._lines.add_lines(ranks, stream, data, self._now()))
 
     def say(self, text: str) -> None:
         """Show a line of yod itself."""

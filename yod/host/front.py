@@ -13,7 +13,7 @@ from typing import Protocol
 from native.machine import Event
 from native.wire.load import ShippedObject
 from yod.launch.closing import Append
-from yod.launch.lines import Piece
+from yod.launch.lines import Piece, Ranks
 
 OnWritten = Callable[[int, int], None]
 OnBroken = Callable[[OSError], None]
@@ -67,6 +67,9 @@ class Screen(Protocol):
 
     def show(self, rank: int, stream: int, data: bytes) -> None:
         """Show what a rank has written."""
+
+    def show_lines(self, ranks: Ranks, stream: int, data: bytes) -> None:
+        """Show lines that each of some ranks has written."""
 
     def say(self, text: str) -> None:
         """Show a line of yod itself."""

@@ -14,6 +14,7 @@ from native.wire.alloc import Grant
 from native.wire.group import RankFiles
 from yod.host.front import Front, OnWritten, Screen
 from yod.launch.closing import Append
+from yod.launch.lines import Ranks
 from yod.plan.plan import Plan
 
 OnFailed = Callable[[str], None]
@@ -126,6 +127,23 @@ class Tee:
         self._queue.append(turn)
         self._waiting_bytes += len(data)
         self._copies.add(rank, stream, data, partial(self._written, turn))
+
+    def show_lines(self, ranks: Ranks, stream: int, data: bytes) -> None:
+        """Write lines into the files of all that have written them, and show them."""
+        turn = _Turn(partial(self._screen.show_lines, ranks, stream, data), len(data))
+        self._queue.append(turn)
+        self._waiting_bytes += len(data)
+        each = [rank for first, last in ranks for rank in range(first, last + 1)]
+        left = len(each)
+
+        def done() -> None:
+            nonlocal left
+            left -= 1
+            if not left:
+                self._written(turn)
+
+        for rank in each:
+            self._copies.add(rank, stream, data, done)
 
     def say(self, text: str) -> None:
         """Show a line of yod itself, behind what ranks have written before."""

@@ -95,6 +95,11 @@ class Ending:
         self._progress.extend(now, self._limits.end_s)
         return self._outputs.arrived(output, now)
 
+    def lines_arrived(self, lines: io.Lines, now: float) -> list[Action]:
+        """ENDING: it lasts as long as output arrives."""
+        self._progress.extend(now, self._limits.end_s)
+        return self._outputs.lines_arrived(lines, now)
+
     def output_written(self, event: OutputWritten, now: float) -> list[Action]:
         """ENDING: it lasts as long as output is read from yod, however slowly."""
         if event.count_bytes:  # else these were yod's own words

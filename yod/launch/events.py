@@ -202,6 +202,14 @@ class Write(Action, frozen=True):
     data: bytes
 
 
+class WriteLines(Action, frozen=True):
+    """Write lines that each of some ranks has written."""
+
+    stream: int
+    ranks: tuple[tuple[int, int], ...]
+    data: bytes
+
+
 class ReadInput(Action, frozen=True):
     """Read this many more bytes of standard input."""
 

@@ -31,6 +31,8 @@ Piece = tuple[bytes | bytearray | memoryview, int, int]
 
 Stamp = Callable[[], bytes]
 
+Ranks = tuple[tuple[int, int], ...]  # first and last of each range, ascending
+
 NEWLINE: Piece = (b"\n", 1, 0)
 
 # Of a rank's standard error so much is kept, and of so many ranks.
@@ -66,12 +68,13 @@ class Lines:
 
     def __init__(self, style: Style, size: int, limits: Limits, stamp: Stamp | None = None) -> None:
         self._stamp = stamp
-        self._has_ranks = style is Style.LABELLED
+        self._has_ranks = style in (Style.LABELLED, Style.MERGED)
+        self._label_form = b"[%*d] " if style is Style.MERGED else b"%*d: "
         self._is_labelled = self._has_ranks or stamp is not None
         self._is_raw = style is Style.RAW or (size == 1 and not self._is_labelled)
         self._may_grow = style is Style.WHOLE  # a spawned rank ends is_raw
         self._limits = limits
-        self._width = len(str(size - 1))
+        self._width = 0 if style is Style.MERGED else len(str(size - 1))
         self._sources: dict[tuple[int, int], _Source] = {}
         self._tails: dict[_Source, bytearray] = {}  # open lines that are held, oldest first
         self._tail_bytes = 0
@@ -96,10 +99,17 @@ class Lines:
 
     def add(self, rank: int, stream: int, data: bytes, now: float) -> list[Piece]:
         """A rank has written."""
-        pieces: list[Piece] = []
         if not data:
-            return pieces
-        source = self._sources.get((rank, stream)) or self._meet(rank, stream)
+            return []
+        return self._add(self._sources.get((rank, stream)) or self._meet(rank, stream), data, now)
+
+    def add_lines(self, ranks: Ranks, stream: int, data: bytes, now: float) -> list[Piece]:
+        """Each of some ranks has written these lines."""
+        return self._add(_Source(stream, b"[%s] " % format_ranks(ranks).encode()), data, now)
+
+    def _add(self, source: _Source, data: bytes, now: float) -> list[Piece]:
+        stream = source.stream
+        pieces: list[Piece] = []
         if self._is_raw:
             pieces.append((data, stream, len(data)))
             source.is_cut = False
@@ -203,7 +213,7 @@ class Lines:
     def _meet(self, rank: int, stream: int) -> _Source:
         if rank and self._may_grow:
             self._is_raw = False
-        source = _Source(stream, b"%*d: " % (self._width, rank))
+        source = _Source(stream, self._label_form % (self._width, rank))
         self._sources[rank, stream] = source
         return source
 
@@ -295,17 +305,20 @@ class LastWords:
 
     def __init__(self) -> None:
         self._ends: dict[int, bytes] = {}
-        self._last = -1  # the rank that has written last, on either stream
+        self._last: Ranks = ()  # those that have written last, on either stream
 
-    def add(self, rank: int, stream: int, data: bytes) -> None:
-        """A rank has written."""
-        self._last = rank
+    def add(self, ranks: Ranks, stream: int, data: bytes) -> None:
+        """These ranks have written."""
+        self._last = ranks
         if stream != 2:
             return
-        known = self._ends.pop(rank, b"")  # comes last again
-        self._ends[rank] = (known + data[-WORDS_BYTES:])[-WORDS_BYTES:]
-        if len(self._ends) > WORDS_RANKS:
-            del self._ends[next(iter(self._ends))]
+        end = data[-WORDS_BYTES:]
+        for first, last in ranks:
+            for rank in range(first, last + 1):
+                known = self._ends.pop(rank, b"")  # comes last again
+                self._ends[rank] = (known + end)[-WORDS_BYTES:]
+                if len(self._ends) > WORDS_RANKS:
+                    del self._ends[next(iter(self._ends))]
 
     def of(self, rank: int) -> list[str]:
         """Its last lines, few; the first of them may lack its beginning."""
@@ -317,4 +330,9 @@ class LastWords:
 
     def are_seen(self, rank: int) -> bool:
         """Nothing was written after what this rank has written."""
-        return self._last == rank
+        return self._last == ((rank, rank),)
+
+
+def format_ranks(ranks: Ranks) -> str:
+    """The ranks as text: ``0-3,8``."""
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in ranks)

@@ -204,6 +204,7 @@ def load_message(plan: Plan, grant: alloc.Grant, limits: Limits) -> load.Load:
         files=plan.options.files,
         dialects=plan.options.dialects,
         window=plan.options.window,
+        merge_s=limits.merge_s if plan.options.style is Style.MERGED else 0.0,
     )
 
 

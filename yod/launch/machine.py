@@ -139,6 +139,7 @@ class Launch:
             load.Late: notices.late,
             load.Completions: running.counted,
             io.Output: outputs.arrived,
+            io.Lines: outputs.lines_arrived,
             OutputWritten: outputs.written,
             InputRead: running.input_read,
         }
@@ -211,6 +212,7 @@ class Launch:
                 load.Failure: failures.failed_at_the_end,
                 load.Released: ending.nodes_ended,
                 io.Output: ending.output_arrived,
+                io.Lines: ending.lines_arrived,
                 pmi.Alone: running.ranks_are_alone,
                 pmi.Excess: running.limit_reached,
                 OutputWritten: ending.output_written,

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from native.limits import Limits
 from native.machine import Action
-from native.wire.io import MESSAGE_COST_BYTES, STREAMS, Output, OutputCredit
-from yod.launch.events import FollowAsked, Followed, OutputWritten, Tell, Write
+from native.nodelist import ranges
+from native.wire.io import MESSAGE_COST_BYTES, STREAMS, Lines, Output, OutputCredit, cost
+from yod.launch.events import FollowAsked, Followed, OutputWritten, Tell, Write, WriteLines
+from yod.launch.lines import Ranks, format_ranks
 from yod.launch.report import Report
 from yod.launch.tree import Tree
 
@@ -41,6 +43,29 @@ class OutputLedger:
         self._owed += MESSAGE_COST_BYTES + len(message.data) - len(data)
         self.waiting_bytes += len(data)
         return data, gap
+
+    def lines_arrived(self, message: Lines) -> tuple[Ranks, int]:
+        """Take lines of some ranks.
+
+        Returns:
+            The ranks whose lines they are to be written as, and how many bytes were lost.
+        """
+        expected = self._expected
+        size, gap = len(message.data), 0
+        fresh: list[int] = []
+        for first, last, offset in message.runs:
+            for rank in range(first, last + 1):
+                known = expected.get(rank, 0)
+                if offset >= known:  # else it was shown
+                    gap += offset - known
+                    expected[rank] = offset + size
+                    fresh.append(rank)
+        self.lost_bytes += gap
+        self._owed += cost(message)
+        if fresh:
+            self._owed -= size
+            self.waiting_bytes += size
+        return tuple(ranges(fresh)), gap
 
     def written(self, count_bytes: int) -> int:
         """Output has left yod.
@@ -85,9 +110,28 @@ class Outputs:
             actions.append(Tell(f"{gap} bytes of rank {output.rank}'s output are lost"))
             self._report.note(f"{gap} bytes of output lost")
         actions.append(Write(output.stream, output.rank, data))
-        self._words.add(output.rank, output.stream, data)
+        self._words.add(((output.rank, output.rank),), output.stream, data)
         if any(first <= output.rank <= last for first, last in self._followed):
             actions.append(Followed(output.rank, output.stream, data))
+        return actions
+
+    def lines_arrived(self, lines: Lines, now: float) -> list[Action]:
+        """Some ranks have written the same lines."""
+        ledger, stream, data = self._ledgers[lines.stream], lines.stream, lines.data
+        ranks, gap = ledger.lines_arrived(lines)
+        actions = self._credit(stream, ledger.credit())
+        if gap:
+            text = f"{gap} bytes of the output of ranks {format_ranks(ranks)} are lost"
+            actions.append(Tell(text))
+            self._report.note(f"{gap} bytes of output lost")
+        if not ranks:
+            return actions
+        actions.append(WriteLines(stream, ranks, data))
+        self._words.add(ranks, stream, data)
+        for first, last in self._followed:
+            for begin, end in ranks:
+                both = range(max(first, begin), min(last, end) + 1)
+                actions += [Followed(rank, stream, data) for rank in both]
         return actions
 
     def follow(self, event: FollowAsked, now: float) -> list[Action]:

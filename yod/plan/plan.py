@@ -31,6 +31,7 @@ class Style(Enum):
     RAW = "bytes as they come"
     WHOLE = "whole lines"
     LABELLED = "whole lines, each with its rank in front"
+    MERGED = "whole lines, the same line of several ranks once, behind their numbers"
 
 
 class TimeLimit(Struct, frozen=True):
@@ -57,7 +58,7 @@ class Options(Struct, frozen=True):
         mpi: what to offer to MPI libraries: one of :data:`yod.program.speech.CHOICES`.
         libpmix: the PMIx library to use; empty: found as the manual says.
         has_portals: ranks use Portals, also if no program is linked to it.
-        style: how the output of several ranks is shown (``--raw``, ``--label``).
+        style: how the output of several ranks is shown (``--raw``, ``--label``, ``--merge``).
         overlaps: a step shares the slots that others have (``--overlap``).
         is_exclusive: nobody else has slots of the job's nodes (``--exclusive``).
         constraint: features of the job's nodes (``--constraint``); empty: any.

@@ -14,15 +14,11 @@ from __future__ import annotations
 
 from collections import deque
 
+from native.errors import PeerProtocolError
 from native.wire.base import DATA_MAX
-from native.wire.io import MESSAGE_COST_BYTES, Output
+from native.wire.io import Lines, Output, cost
 
 UNBOUNDED_BYTES = 1 << 62
-
-
-def cost(message: Output) -> int:
-    """How much of a window an output message uses, in bytes."""
-    return len(message.data) + MESSAGE_COST_BYTES
 
 
 class OutputRelay:
@@ -48,7 +44,7 @@ class OutputRelay:
         """Nothing waits here."""
         return not self._queue
 
-    def read(self, own: int, rank: int, data: bytes) -> None:
+    def read(self, own: int, rank: int, data: bytes, now: float) -> None:
         """Take output of a rank of this node.
 
         Args:
@@ -64,6 +60,37 @@ class OutputRelay:
     def pass_on(self, place: int, message: Output) -> None:
         """Take output of a child."""
         self._queue.append((place, message))
+
+    # What a relay that folds lines is told (:mod:`pct.job.rules.merge`):
+
+    def started(self, rank: int) -> None:
+        """A rank of this node may write."""
+
+    def ended(self, rank: int) -> None:
+        """A rank of this node writes nothing more."""
+
+    def pass_lines(self, place: int, message: Lines, now: float) -> None:
+        """Take lines of a child.
+
+        Raises:
+            PeerProtocolError: nothing is folded in this job.
+        """
+        raise PeerProtocolError("io.lines in a job without them")
+
+    def over(self, place: int) -> None:
+        """A child has sent all that its subtree has."""
+
+    def gone(self, place: int) -> None:
+        """A child sends nothing more. Its heirs may."""
+
+    def deadline(self) -> float | None:
+        """When :meth:`due` is to be called."""
+        return None
+
+    def due(self, now: float) -> None:
+        """The deadline may have come."""
+
+    # What every relay is told:
 
     def begin(self) -> None:
         """The job has begun, or ends before that: the first window may be sent."""
@@ -87,13 +114,13 @@ class OutputRelay:
         """Need no credit from now on: nothing above gives any more."""
         self._credit = UNBOUNDED_BYTES
 
-    def take(self) -> tuple[list[Output], list[tuple[int, int]]]:
+    def take(self) -> tuple[list[Output | Lines], list[tuple[int, int]]]:
         """Take what may be sent now.
 
         Returns:
             Messages for the parent, and (place, bytes) of credit for children.
         """
-        messages: list[Output] = []
+        messages: list[Output | Lines] = []
         while self._queue and self._credit > 0:
             place, message = self._queue.popleft()
             self._credit -= cost(message)

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from native.wire import load
+from native.wire.io import cost
 from pct.events import GiveMap, KillOrphans, LeftoversRemoved, OrphansKilled, RemoveLeftovers
 from pct.job.keepers import Keepers
 from pct.job.loading import Loading
@@ -17,7 +18,7 @@ from pct.job.release import Release
 from pct.job.rules.listeners import Listeners
 from pct.job.rules.objects import ObjectTable
 from pct.job.rules.outcomes import Outcomes
-from pct.job.rules.relay import OutputRelay, cost
+from pct.job.rules.relay import OutputRelay
 from pct.reservation import Reservation
 from pct.tree.collective import Gather
 from pct.tree.group import Group

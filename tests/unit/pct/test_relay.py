@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from native.wire.base import DATA_MAX
-from native.wire.io import MESSAGE_COST_BYTES, Output
-from pct.job.rules.relay import OutputRelay, cost
+from native.wire.io import MESSAGE_COST_BYTES, Output, cost
+from pct.job.rules.relay import OutputRelay
 from pct.tree.collective import SELF
 
 WINDOW = 64 * 1024
@@ -26,9 +26,9 @@ def of_child(rank, offset, data):
 
 def test_what_a_rank_writes_carries_its_offset():
     node = relay()
-    node.read(SELF, 0, b"one")
-    node.read(SELF, 0, b"two")
-    node.read(SELF, 5, b"other")
+    node.read(SELF, 0, b"one", 0.0)
+    node.read(SELF, 0, b"two", 0.0)
+    node.read(SELF, 5, b"other", 0.0)
     assert node.take() == (
         [
             Output(JOB_ID, 0, 1, 0, b"one"),
@@ -42,7 +42,7 @@ def test_what_a_rank_writes_carries_its_offset():
 
 def test_more_than_a_message_holds_is_cut():
     node = relay(1 << 20)
-    node.read(SELF, 0, bytes(DATA_MAX + 5))
+    node.read(SELF, 0, bytes(DATA_MAX + 5), 0.0)
     messages, _ = node.take()
     assert [(each.offset, len(each.data)) for each in messages] == [(0, DATA_MAX), (DATA_MAX, 5)]
 
@@ -50,7 +50,7 @@ def test_more_than_a_message_holds_is_cut():
 def test_at_most_a_window_and_one_message_are_on_their_way():
     node = relay()
     for _ in range(20):
-        node.read(SELF, 0, bytes(8192))
+        node.read(SELF, 0, bytes(8192), 0.0)
     messages, _ = node.take()
     assert WINDOW <= sum(map(cost, messages)) < WINDOW + cost(messages[-1])
     assert node.is_paused
@@ -62,16 +62,16 @@ def test_at_most_a_window_and_one_message_are_on_their_way():
 def test_tiny_writes_count_with_their_messages():
     node = relay()
     for _ in range(WINDOW // (MESSAGE_COST_BYTES + 1) + 2):
-        node.read(SELF, 0, b"x")
+        node.read(SELF, 0, b"x", 0.0)
     node.take()
     assert node.is_paused
 
 
 def test_ranks_are_read_again_when_all_has_gone():
     node = relay()
-    node.read(SELF, 0, bytes(WINDOW))
+    node.read(SELF, 0, bytes(WINDOW), 0.0)
     node.take()
-    node.read(SELF, 0, b"x")
+    node.read(SELF, 0, b"x", 0.0)
     node.take()
     assert node.is_paused
     node.credit(WINDOW)
@@ -90,7 +90,7 @@ def test_children_get_credit_for_what_has_been_passed_on_in_quarters_of_a_window
 
 def test_children_get_no_credit_for_what_waits_here():
     node = relay()
-    node.read(SELF, 0, bytes(WINDOW))
+    node.read(SELF, 0, bytes(WINDOW), 0.0)
     node.pass_on(1, of_child(3, 0, bytes(40_000)))
     messages, credits = node.take()
     assert [message.rank for message in messages] == [0] and credits == []
@@ -99,17 +99,17 @@ def test_children_get_no_credit_for_what_waits_here():
 def test_own_ranks_and_children_go_up_in_the_order_in_which_they_came():
     node = relay()
     node.pass_on(1, of_child(3, 0, b"a"))
-    node.read(SELF, 0, b"b")
+    node.read(SELF, 0, b"b", 0.0)
     node.pass_on(2, of_child(5, 0, b"c"))
-    node.read(SELF, 0, b"d")
+    node.read(SELF, 0, b"d", 0.0)
     assert [message.data for message in node.take()[0]] == [b"a", b"b", b"c", b"d"]
 
 
 def test_a_new_parent_takes_a_fresh_window():
     node = relay()
-    node.read(SELF, 0, bytes(WINDOW))
+    node.read(SELF, 0, bytes(WINDOW), 0.0)
     node.take()
-    node.read(SELF, 0, b"x")
+    node.read(SELF, 0, b"x", 0.0)
     node.new_parent()
     assert [message.data for message in node.take()[0]] == [b"x"]
 
@@ -117,7 +117,7 @@ def test_a_new_parent_takes_a_fresh_window():
 def test_a_relay_that_is_abandoned_waits_for_nobody():
     node = relay()
     for _ in range(100):
-        node.read(SELF, 0, bytes(DATA_MAX))
+        node.read(SELF, 0, bytes(DATA_MAX), 0.0)
     node.take()
     node.abandon()
     node.take()
@@ -159,7 +159,7 @@ def test_whatever_the_interleaving_nothing_is_lost_order_is_kept_and_bounds_hold
     for step, number, size in steps:
         match step:
             case "own" if not node.is_paused:
-                node.read(SELF, number, bytes(size))
+                node.read(SELF, number, bytes(size), 0.0)
                 given_in[number, 1] = given_in.get((number, 1), 0) + size
             case "child" if child_credit[number] > 0:
                 rank = 10 + number
@@ -186,7 +186,7 @@ def test_whatever_the_interleaving_nothing_is_lost_order_is_kept_and_bounds_hold
 
 def test_what_comes_before_the_job_has_begun_waits_with_its_pipe():
     node = OutputRelay(JOB_ID, 1, WINDOW)
-    node.read(SELF, 0, b"early")
+    node.read(SELF, 0, b"early", 0.0)
     assert node.take() == ([], [])
     assert node.is_paused
     node.new_parent()

@@ -174,9 +174,21 @@ def test_yods_own_words_begin_on_a_fresh_line(style):
     screen = Screen(style=style).write(0, b"abc")
     before, screen.text = screen.text, b""
     screen.say(b"yod: rank 3 has ended").shows(b"\nyod: rank 3 has ended\n")
-    screen.write(0, b"d\n").shows(b"d\n" if style is Style.RAW else b"0: d\n")
+    label = b"[0] " if style is Style.MERGED else b"0: "
+    screen.write(0, b"d\n").shows(b"d\n" if style is Style.RAW else label + b"d\n")
     screen.say(b"yod: more").shows(b"yod: more\n")
-    assert before == (b"0: abc" if style is Style.LABELLED else b"abc")
+    assert before == (label + b"abc" if style in (Style.LABELLED, Style.MERGED) else b"abc")
+
+
+def test_lines_of_several_ranks_have_their_numbers_in_front_and_wait_for_an_open_line():
+    screen = Screen(style=Style.MERGED)
+    first = screen.lines.add_lines(((0, 2), (7, 7)), 1, b"a\nb\n", screen.now)
+    assert b"".join(data for data, _, _ in first) == b"[0-2,7] a\n[0-2,7] b\n"
+    assert sum(count for _, _, count in first) == 4  # what the ranks wrote is credited once
+    screen.now += QUIET
+    screen.write(3, b"name? ")
+    assert screen.lines.add_lines(((0, 2),), 1, b"c\n", screen.now) == []
+    screen.write(3, b"Ada\n").shows(b"[3] name? Ada\n[0-2] c\n")
 
 
 def test_the_two_streams_of_a_rank_do_not_tear_each_other_on_one_screen():

@@ -3,8 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from native.wire.io import MESSAGE_COST_BYTES, Output
-from pct.job.rules.relay import cost
+from native.wire.io import MESSAGE_COST_BYTES, Output, cost
 from yod.launch.output import OutputLedger
 
 WINDOW = 1 << 16

@@ -300,11 +300,11 @@ def test_ranks_that_fail_like_the_first_are_told_with_it():
 
 def test_the_last_words_of_the_rank_that_failed_first_come_again_behind_the_output_of_others():
     one = report(2)
-    one.last_words.add(1, 2, b"".join(b"line %d\n" % number for number in range(20)))
-    one.last_words.add(1, 2, b"ValueError: \x1b[31mno\n")
+    one.last_words.add(((1, 1),), 2, b"".join(b"line %d\n" % number for number in range(20)))
+    one.last_words.add(((1, 1),), 2, b"ValueError: \x1b[31mno\n")
     one.complete(outcome(1, wait_status=1 << 8), ())
     assert one.evidence() == []  # the user has just seen them
-    one.last_words.add(0, 1, b"a step\n")
+    one.last_words.add(((0, 0),), 1, b"a step\n")
     head, *words = one.evidence()
     assert head == "rank 1 has last written on standard error:"
     assert words[0] == "line 9" and words[-1] == "ValueError: ?[31mno" and len(words) == 12
@@ -313,7 +313,7 @@ def test_the_last_words_of_the_rank_that_failed_first_come_again_behind_the_outp
 def test_of_very_many_ranks_those_that_have_written_last_are_known():
     one = report(1)
     for rank in range(3000):
-        one.last_words.add(rank, 2, b"x" * 5000 + b"\n")
+        one.last_words.add(((rank, rank),), 2, b"x" * 5000 + b"\n")
     assert one.last_words.of(0) == []
     assert one.last_words.of(2999) == ["x" * 2047]
 

@@ -1,0 +1,449 @@
+"""Output on its way up the tree, with identical lines of different ranks folded (``--merge``).
+
+A *source* is a rank of this node, or a child. It has a queue of whole lines, in order. Lines
+leave only from the heads of queues, so no line of a rank overtakes an earlier one; a head
+takes along the same line at the heads of all other queues.
+
+    complete   every source that may still write has the same line at its head: it leaves
+    due        a line has waited for the window: it leaves, and so does all before it in its
+               queue. Where another source has the same line further back, what is before it
+               there leaves first, so that both leave as one
+    no room    more than half an output window is held: the oldest lines leave, as when due
+    passed     what is no line of text leaves as it is, for its rank alone: a line that is not
+               ended in the window, a line that is longer than a message, and what has NULs
+
+Times are seconds on the caller's clock.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterable
+
+from native.deadlines import earliest
+from native.errors import PeerProtocolError
+from native.wire.base import DATA_MAX
+from native.wire.io import RUNS_MAX, Lines, LinesRun, Output, cost
+from pct.job.rules.relay import OutputRelay
+
+_LOOK_BYTES = 16 * 1024  # of each queue, for a line that is due elsewhere
+
+Runs = tuple[LinesRun, ...]
+Owed = tuple[tuple[int, int], ...]  # place of a child, bytes of credit that it gets back
+
+
+class _Part:
+    """Lines that came together, or nearly so.
+
+    Attributes:
+        lines: that it had when it was looked at; some may have left since. None: it was not.
+        owed: what its sender is credited when the last of it is sent.
+    """
+
+    __slots__ = ("lines", "owed", "runs", "since", "size")
+
+    def __init__(self, size: int, runs: Runs, since: float, owed: Owed) -> None:
+        self.size = size
+        self.runs = runs
+        self.since = since
+        self.owed = owed
+        self.lines: frozenset[bytes] | None = None
+
+
+class _Source:
+    """What a rank of this node, or a child, has sent.
+
+    Attributes:
+        data: its whole lines that wait; ``parts`` says what they are.
+        tail: the beginning of a line.
+        end: the offset behind all that a rank has written.
+        is_inside: the beginning of its present line has been passed.
+    """
+
+    __slots__ = ("data", "end", "is_inside", "parts", "tail", "tail_since")
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self.parts: deque[_Part] = deque()
+        self.tail = bytearray()
+        self.tail_since = 0.0
+        self.end = 0
+        self.is_inside = False
+
+
+class MergingRelay(OutputRelay):
+    """One node's standard output or error of one job, folded.
+
+    Args:
+        window_s: how long a line waits for the same line of others.
+        places: of the children.
+    """
+
+    def __init__(
+        self, job_id: int, stream: int, window_bytes: int, window_s: float, places: Iterable[int]
+    ) -> None:
+        super().__init__(job_id, stream, window_bytes)
+        self._window_s = window_s
+        self._room_bytes = window_bytes // 2  # a child must not run out of credit
+        self._held_bytes = 0
+        self._outbox: deque[tuple[Owed, Output | Lines]] = deque()
+        self._ranks: dict[int, _Source] = {}
+        self._below = {place: _Source() for place in places}
+        # May still write. Of the root of a job on one node these are its ranks.
+        self._active: dict[_Source, None] = dict.fromkeys(self._below.values())
+        self._pending: dict[_Source, None] = {}  # have lines
+        self._counts: Counter[bytes] = Counter()  # of a line: parts that were looked at and had it
+        self._unindexed: dict[_Source, None] = {}  # have parts that were not looked at
+        self._tails: dict[_Source, int] = {}  # have the beginning of one: the rank
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing waits here."""
+        return not (self._outbox or self._pending or self._tails)
+
+    def deadline(self) -> float | None:
+        """When :meth:`due` is to be called."""
+        lines = min((source.parts[0].since for source in self._pending), default=None)
+        tail = min((source.tail_since for source in self._tails), default=None)
+        since = earliest(lines, tail)
+        return None if since is None else since + self._window_s
+
+    # -- what comes -------------------------------------------------------
+
+    def started(self, rank: int) -> None:
+        """A rank of this node may write."""
+        self._active[self._rank(rank)] = None
+
+    def read(self, own: int, rank: int, data: bytes, now: float) -> None:
+        """Take output of a rank of this node."""
+        source = self._rank(rank)
+        for start in range(0, len(data), DATA_MAX):
+            self._read(rank, source, data[start : start + DATA_MAX], now)
+        self._settle(source)
+
+    def ended(self, rank: int) -> None:
+        """A rank of this node writes nothing more."""
+        source = self._rank(rank)
+        self._pass_tail(rank, source)
+        self._active.pop(source, None)
+        self._settle(None)
+
+    def pass_lines(self, place: int, message: Lines, now: float) -> None:
+        """Take lines of a child.
+
+        Raises:
+            PeerProtocolError: the last of them has no end.
+        """
+        if not message.data.endswith(b"\n"):
+            raise PeerProtocolError("io.lines without the end of a line")
+        source = self._below.setdefault(place, _Source())
+        self._add(source, message.data, message.runs, now, ((place, cost(message)),))
+        self._settle(source)
+
+    def pass_on(self, place: int, message: Output) -> None:
+        """Take what a child has passed. It waits for nothing but what its rank wrote before."""
+        source = self._below.setdefault(place, _Source())
+        rank = message.rank
+        while any(first <= rank <= last for part in source.parts for first, last, _ in part.runs):
+            self._release(source)
+        self._outbox.append((((place, cost(message)),), message))
+
+    def gone(self, place: int) -> None:
+        """A child sends nothing more. Its heirs may send what comes after its last lines."""
+        if (source := self._below.pop(place, None)) is not None:
+            while source.parts:
+                self._release(source)
+            self._active.pop(source, None)
+            self._settle(None)
+
+    def over(self, place: int) -> None:
+        """A child has sent all that its subtree has."""
+        if (source := self._below.get(place)) is not None:
+            self._active.pop(source, None)
+            self._settle(None)
+
+    def due(self, now: float) -> None:
+        """The deadline may have come. What is nearly due leaves with the rest."""
+        before = now - self._window_s * 7 / 8
+        while self._pending and (source := self._oldest()).parts[0].since <= before:
+            self._release(source)
+        for source, rank in list(self._tails.items()):
+            if source.tail_since <= before:
+                self._pass_tail(rank, source)
+        self._settle(None)
+
+    def abandon(self) -> None:
+        """Need no credit from now on, and wait for nothing."""
+        super().abandon()
+        while self._pending:
+            self._release(self._oldest())
+
+    # -- what goes --------------------------------------------------------
+
+    def take(self) -> tuple[list[Output | Lines], list[tuple[int, int]]]:
+        """Take what may be sent now."""
+        messages: list[Output | Lines] = []
+        while self._outbox and self._credit > 0:
+            owed, message = self._outbox.popleft()
+            self._credit -= cost(message)
+            for place, count_bytes in owed:
+                self._owed[place] = self._owed.get(place, 0) + count_bytes
+            messages.append(message)
+        self.is_paused = bool(self._outbox)
+        return messages, self._due_credit()
+
+    def check(self) -> None:
+        """Assert the invariants."""
+        sources = [*self._ranks.values(), *self._below.values()]
+        for source in sources:
+            assert len(source.data) == sum(part.size for part in source.parts)
+            assert (source in self._pending) == bool(source.data)
+            assert (source in self._tails) == bool(source.tail)
+            assert not (source.is_inside and (source.data or source.tail))
+        assert bool(self._pending) or not self._counts
+        assert self._held_bytes == sum(len(each.data) + len(each.tail) for each in sources)
+        assert self._held_bytes <= self._room_bytes
+
+    # -- queues -----------------------------------------------------------
+
+    def _rank(self, rank: int) -> _Source:
+        if (source := self._ranks.get(rank)) is None:
+            source = self._ranks[rank] = _Source()
+        return source
+
+    def _read(self, rank: int, source: _Source, data: bytes, now: float) -> None:
+        """Put what a rank has written where it belongs: passed, or in the queue, or its tail."""
+        if source.is_inside or b"\0" in data:
+            end = len(data) if b"\0" in data else data.find(b"\n") + 1 or len(data)
+            self._pass(rank, source, data[:end])
+            data = data[end:]
+        first = data.find(b"\n") + 1
+        if len(source.tail) + (first or len(data)) > DATA_MAX:
+            self._pass(rank, source, data[: first or len(data)])
+            data = data[first or len(data) :]
+        end = data.rfind(b"\n") + 1
+        if end:
+            size = len(source.tail) + end
+            runs = ((rank, rank, source.end - len(source.tail)),)
+            lines = data[:end]
+            if self._tails.pop(source, None) is not None:
+                lines = bytes(source.tail) + lines
+                self._held_bytes -= len(source.tail)
+                source.tail.clear()
+            source.end = runs[0][2] + size
+            self._add(source, lines, runs, now)
+        if end < len(data):
+            if not source.tail:
+                source.tail_since = now
+                self._tails[source] = rank
+            source.tail += data[end:]
+            source.end += len(data) - end
+            self._held_bytes += len(data) - end
+
+    def _add(self, source: _Source, data: bytes, runs: Runs, now: float, owed: Owed = ()) -> None:
+        self._held_bytes += len(data)
+        source.data += data
+        self._pending[source] = None
+        self._unindexed[source] = None
+        if source.parts and not owed:  # of a rank: what it wrote next
+            last = source.parts[-1]
+            is_soon = last.lines is None and now - last.since <= self._window_s / 8
+            if is_soon and last.size + len(data) <= DATA_MAX:
+                last.size += len(data)
+                return
+        source.parts.append(_Part(len(data), runs, now, owed))
+
+    def _pass(self, rank: int, source: _Source, data: bytes) -> None:
+        """Pass bytes of a rank, behind all that it has written before."""
+        while source.parts:
+            self._release(source)
+        self._pass_tail(rank, source)
+        if data:
+            message = Output(self._job_id, rank, self._stream, source.end, data)
+            self._outbox.append(((), message))
+            source.end += len(data)
+            source.is_inside = not data.endswith(b"\n")
+
+    def _pass_tail(self, rank: int, source: _Source) -> None:
+        if self._tails.pop(source, None) is None:
+            return
+        while source.parts:
+            self._release(source)
+        tail = bytes(source.tail)
+        source.tail.clear()
+        source.end -= len(tail)
+        self._held_bytes -= len(tail)
+        self._pass(rank, source, tail)
+
+    def _oldest(self) -> _Source:
+        return min(self._pending, key=lambda source: source.parts[0].since)
+
+    # -- folding ----------------------------------------------------------
+
+    def _settle(self, fresh: _Source | None) -> None:
+        """Send what need not wait, or may not."""
+        if fresh is None or (fresh.parts and len(fresh.parts) == 1):
+            self._send_complete()
+        while self._held_bytes > self._room_bytes:
+            if self._pending:
+                self._release(self._oldest())
+            else:
+                source, rank = next(iter(self._tails.items()))
+                self._pass_tail(rank, source)
+
+    def _send_complete(self) -> None:
+        pending, active = self._pending, self._active
+        while pending and len(active) <= len(pending) and active.keys() <= pending.keys():
+            lead = next(iter(active), None)
+            if lead is None:
+                self._release(self._oldest())
+                continue
+            head = _head(lead)
+            if not all(source.data.startswith(head) for source in active):
+                break
+            self._fold(lead, lead.parts[0].size)
+
+    def _release(self, lead: _Source) -> None:
+        """Send the first part of a source's queue, with what others have of it."""
+        part = lead.parts[0]
+        self._index()
+        counts = self._counts
+        several = {line for line in part.lines or () if counts[line] > 1}
+        own = Counter(line for each in lead.parts for line in several & (each.lines or frozenset()))
+        shared = {line for line in several if counts[line] > own[line]}
+        if not shared:
+            self._alone(lead, part.size)
+            return
+        alone = gone = 0
+        left = bytes(lead.data[: part.size])
+        for line in left[:-1].split(b"\n"):
+            size = len(line) + 1
+            if gone >= size:  # left with the line before
+                gone -= size
+            elif line not in shared:
+                alone += size
+            else:
+                if alone:
+                    self._alone(lead, alone)
+                    alone = 0
+                gone = self._together(lead, line + b"\n", part) - size
+        if alone:
+            self._alone(lead, alone)
+
+    def _index(self) -> None:
+        """Look at the lines of parts that were not looked at: the last ones of their queues."""
+        for source in self._unindexed:
+            end = len(source.data)
+            for part in reversed(source.parts):
+                if part.lines is not None:
+                    break
+                start = end - part.size
+                part.lines = frozenset(bytes(source.data[start : end - 1]).split(b"\n"))
+                self._counts.update(part.lines)
+                end = start
+        self._unindexed.clear()
+
+    def _forget(self, lines: frozenset[bytes]) -> None:
+        counts = self._counts
+        for line in lines:
+            if (count := counts[line]) > 1:
+                counts[line] = count - 1
+            else:
+                del counts[line]
+
+    def _together(self, lead: _Source, line: bytes, part: _Part) -> int:
+        """Send the line at the head of a queue with all that have it; the bytes of the lead."""
+        for other in list(self._pending):
+            if other is lead or not other.data or other.data.startswith(line):
+                continue
+            at = other.data.find(b"\n" + line, 0, _LOOK_BYTES) + 1
+            while at > 0:
+                at -= self._fold(other, at)
+        return self._fold(lead, part.size)
+
+    def _alone(self, lead: _Source, size: int) -> None:
+        """Send lines from the head of a queue that no other has there."""
+        while size:
+            room = size if size <= DATA_MAX else lead.data.rfind(b"\n", 0, DATA_MAX) + 1
+            count = min(room, lead.parts[0].size)
+            self._send([lead], bytes(lead.data[:count]))
+            size -= count
+
+    def _fold(self, lead: _Source, most: int) -> int:
+        """Send the line at the head of a queue, and what others have of it and what follows.
+
+        Returns:
+            The bytes that have left each queue, at most ``most``.
+        """
+        head = _head(lead)
+        members = [lead]
+        run_count = len(lead.parts[0].runs)
+        block = bytes(lead.data[: min(most, lead.parts[0].size)])
+        for other in self._pending:
+            if other is not lead and other.data.startswith(head):
+                run_count += len(other.parts[0].runs)
+                if run_count > RUNS_MAX:
+                    break
+                members.append(other)
+                block = _common(block, other)
+        if len(members) == 1:
+            block = head
+        self._send(members, block)
+        return len(block)
+
+    def _send(self, members: list[_Source], block: bytes) -> None:
+        """Send whole lines that are at the heads of some queues."""
+        size = len(block)
+        found: list[LinesRun] = []
+        owed: Owed = ()
+        for source in members:
+            part = source.parts[0]
+            found += part.runs
+            del source.data[:size]
+            part.size -= size
+            if part.size:
+                part.runs = tuple((a, b, offset + size) for a, b, offset in part.runs)
+            else:
+                owed += part.owed
+                if part.lines is not None:
+                    self._forget(part.lines)
+                source.parts.popleft()
+                if not source.parts:
+                    del self._pending[source]
+        self._held_bytes -= size * len(members)
+        runs = tuple(found) if len(members) == 1 else _joined(found)
+        self._outbox.append((owed, Lines(self._job_id, self._stream, runs, block)))
+
+
+def _head(source: _Source) -> bytes:
+    return bytes(source.data[: source.data.index(b"\n") + 1])
+
+
+def _common(block: bytes, other: _Source) -> bytes:
+    """The whole lines that a block and the first part of a queue begin with, both."""
+    size = min(len(block), other.parts[0].size)
+    if size == len(block) and other.data.startswith(block):
+        return block
+    if other.data.startswith(block[:size]):
+        return block[:size]
+    same, differs = 0, size  # the lengths of a beginning that is the same, and of one that is not
+    while differs - same > 1:
+        middle = (same + differs) // 2
+        if other.data[same:middle] == block[same:middle]:
+            same = middle
+        else:
+            differs = middle
+    return block[: block.rfind(b"\n", 0, same) + 1]
+
+
+def _joined(runs: list[LinesRun]) -> Runs:
+    """The same ranks, ascending, and neighbours at one offset in one run."""
+    runs.sort()
+    found = [runs[0]]
+    for first, last, offset in runs[1:]:
+        begin, end, other = found[-1]
+        if first == end + 1 and offset == other:
+            found[-1] = (begin, last, offset)
+        else:
+            found.append((first, last, offset))
+    return tuple(found)
