@@ -189,6 +189,13 @@ def prepare(given: Given, words: list[str], invocation: Invocation) -> Prepared:
     else:
         members, warnings = _members(given, words, invocation)
         found = None
+        if checkpointing is not None and b"YOD_RESTART_COUNT" in invocation.environment:
+            from partition.checkpoint import requeued  # few jobs are
+
+            found = requeued.last(checkpointing, members, invocation)
+            if found is not None:
+                checkpointing = replace(checkpointing, restart=found.path, backend=found.backend)
+                warnings = [*warnings, requeued.told(found, invocation)]
     if checkpointing is not None and checkpointing.backend is Backend.CRIU:
         from partition.checkpoint import contained  # few jobs are
 

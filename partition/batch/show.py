@@ -65,6 +65,16 @@ def cells(row: Row, unix_s: float) -> Cells:
     )
 
 
+def why_no_steps(row: Row) -> str:
+    """Why a command finds no step of a batch job on its host."""
+    if row.state.is_final:
+        return "has ended"
+    if not row.began:
+        return "it waits, and has nothing to be written down"
+    where = "" if not (found := _where(row)) else f"; it has {found}"
+    return f"no yod of it runs on this host now{where}"
+
+
 def ends_of(row: Row) -> float | None:
     """When the time of a job will be over, in Unix seconds; None: it has none, or does not run."""
     return row.began + row.time_s if row.began and row.time_s and not row.ended else None

@@ -70,6 +70,7 @@ class Recipe(Struct, frozen=True):
         mpi: what was offered, for people.
         backend: what has saved the ranks: ``signal``, ``criu``.
         tool: its version, where it has one.
+        batch_job: the batch job or allocation whose step the job was; empty: of none.
     """
 
     job: str
@@ -80,6 +81,7 @@ class Recipe(Struct, frozen=True):
     yod: str
     backend: str = "signal"
     tool: str = ""
+    batch_job: str = ""
 
 
 class Manifest(Struct, frozen=True):

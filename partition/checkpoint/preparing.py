@@ -8,6 +8,7 @@ from typing import NamedTuple
 from msgspec import json
 from msgspec.structs import replace
 
+from native.allocated import ALLOCATION_VARIABLE
 from native.errors import UsageError
 from native.text import shown
 from native.wire.group import RECIPE_MAX_BYTES, Checkpoints
@@ -70,6 +71,7 @@ def prepared(
         yod=str(files.VERSION),
         backend=(chosen.backend or Backend.SIGNAL).value,
         tool=chosen.tool,
+        batch_job=batch_job(invocation),
     )
     encoded = json.encode(recipe)
     if len(encoded) > RECIPE_MAX_BYTES:
@@ -117,6 +119,11 @@ def restarted(directory: str, *, may_lack: bool) -> Restarted | None:
         text = f"{shown(path)}: saved by {shown(recipe.backend)}, which this yod cannot read"
         raise UsageError(text) from None
     return Restarted(path, manifest.ranks, members, recipe.directory, backend)
+
+
+def batch_job(invocation: Invocation) -> str:
+    """The allocation or batch job whose step a launch is; empty: of none."""
+    return invocation.environment.get(ALLOCATION_VARIABLE.encode(), b"").decode(errors="replace")
 
 
 def _text(word: str) -> str:

@@ -5,17 +5,21 @@ from __future__ import annotations
 import os
 import sys
 import time
+from itertools import chain
 
 import click
 
+from native import limits
 from native.host import programs, stdio
 from native.text import shown
 from native.wire import job
 from partition.checkpoint import finding
 from partition.commands.words import FAILED, JSON, PARTITION, print_json, print_lines, takes_ids
-from partition.jobs.ask import ask
+from partition.jobs.ask import Silent, ask
+from partition.jobs.steps import with_steps
 
 _MB = 1e6
+_ENDED = "it ended before its checkpoint was made"
 
 
 @click.command()
@@ -24,19 +28,48 @@ _MB = 1e6
 @PARTITION
 @takes_ids
 def checkpoint(job_ids: tuple[str, ...], ends: bool, is_trial: bool, partition: str) -> None:
-    """Write jobs down that run with --checkpoint-dir, and wait until that is done."""
-    has_failed = False
-    for answer in ask(job_ids, job.Checkpoint(ends, is_trial), None):
+    """Write jobs down that run with --checkpoint-dir, and wait until that is done.
+
+    A batch job or an allocation is its steps whose yods run on this host: all of them are
+    written down, or, if one of them cannot be, none.
+    """
+    wanted = with_steps(job_ids)
+    whole = {job_id: steps for job_id, steps in wanted.items() if steps != [job_id]}
+    failed: dict[str, str] = {}
+    if whole and not is_trial:
+        for answer in ask(chain.from_iterable(whole.values()), job.Checkpoint(ends, True), None):
+            if not isinstance(answer.reply, job.Accepted):
+                failed[answer.id] = answer.trouble or _ENDED
+        for job_id, steps in whole.items():
+            if not failed.keys().isdisjoint(steps):
+                wanted[job_id] = []  # its other steps stay as they are
+    asked = list(dict.fromkeys(chain.from_iterable(wanted.values())))
+    unknown = []
+    for answer in ask(asked, job.Checkpoint(ends, is_trial), None):
         if isinstance(answer.reply, job.Checkpointed):
             print(f"{answer.id}: {shown(answer.reply.path)}")
         elif isinstance(answer.reply, job.Accepted):
             print(f"{answer.id}: a checkpoint can be made")
         else:
-            why = answer.trouble or "it ended before its checkpoint was made"
-            stdio.say(f"yodjob: {shown(answer.id)}: no checkpoint: {why}")
-            has_failed = True
-    if has_failed:
+            failed[answer.id] = answer.trouble or _ENDED
+            if answer.silent is Silent.UNKNOWN:
+                unknown.append(answer.id)
+    failed |= _why_no_steps(unknown, partition)
+    for job_id, why in failed.items():
+        stdio.say(f"yodjob: {shown(job_id)}: no checkpoint: {why}")
+    if failed:
         sys.exit(FAILED)
+
+
+def _why_no_steps(job_ids: list[str], partition: str) -> dict[str, str]:
+    """Of jobs that are not here: why, of those that are batch jobs."""
+    if not any(job_id.isdecimal() for job_id in job_ids):
+        return {}
+    from partition.batch import show  # most are found here
+    from partition.batch.ids import Asked
+
+    rows = Asked(job_ids, partition, limits.load(os.environ)).rows()
+    return {str(row.job_id): show.why_no_steps(row) for row in rows}
 
 
 @click.command("checkpoints")

@@ -313,6 +313,59 @@ def test_a_batch_job_waits_again_behind_its_checkpoint_and_goes_on(jobs):
     )
 
 
+@pytest.mark.cold
+def test_a_batch_job_is_written_down_by_its_id_and_its_requeued_step_goes_on(jobs):
+    study = Study(jobs.partition, jobs.directory)
+    words = shlex.join(study.words(4))
+    text = f"yod --checkpoint-dir {study.kept} -sz 1 {words} || exit\necho the script is done"
+    job_id = jobs.submit("--requeue-on", "75", text=text)
+    output = jobs.directory / f"yod-{job_id}.out"
+
+    def says(text: str) -> bool:
+        return output.exists() and text in output.read_text()
+
+    wait_until(lambda: says("rank 0 at 2\n"), what="two steps")
+    step = f"{job_id}.1"
+    assert jobs.yodjob("checkpoint", "--check", job_id) == (
+        0,
+        f"{step}: a checkpoint can be made\n",
+        "",
+    )
+    assert jobs.yodjob("checkpoint", "--kill", job_id) == (
+        0,
+        f"{step}: {study.kept}/checkpoint.1\n",
+        "",
+    )
+    wait_until(lambda: says("rank 0 begins at 2\n"), what="the second time")
+    assert says(f"yod: job {job_id} was requeued: goes on from {study.kept}/checkpoint.1\n")
+    study.let(9)
+    assert jobs.wait(job_id) == 0
+    assert says("the script is done\n")
+    done = jobs.yodjob("checkpoint", job_id)
+    assert (done.status, done.out) == (1, "")
+    assert done.err == f"yodjob: {job_id}: no checkpoint: has ended\n"
+
+
+@pytest.mark.cold
+def test_steps_of_a_batch_job_are_written_down_all_or_none(jobs):
+    study = Study(jobs.partition, jobs.directory)
+    words = shlex.join(study.words(4))
+    one = "yod -sz 1 sh -c 'echo up; exec sleep 600'"
+    text = f"{one} & yod --checkpoint-dir {study.kept} -sz 1 {words}"
+    job_id = jobs.submit("-sz", "2", text=text)
+    output = jobs.directory / f"yod-{job_id}.out"
+    wait_until(
+        lambda: output.exists() and {"up", "rank 0 at 2"} <= set(output.read_text().split("\n")),
+        what="both steps",
+    )
+    done = jobs.yodjob("checkpoint", "--kill", job_id)
+    assert (done.status, done.out) == (1, "")
+    assert done.err.endswith("no checkpoint: it was started without --checkpoint-dir\n")
+    assert study.names() == []
+    assert jobs.yodjob("cancel", job_id).status == 0
+    jobs.wait(job_id)
+
+
 C_PROGRAM = r"""
 #include <yod_checkpoint.h>
 #include <string.h>
