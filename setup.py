@@ -35,6 +35,7 @@ COMMANDS = {
     "yodjob": "partition.yodjob",
     "yod-server": "partition.server.cli",
     "yod-agent": "yod.agent",
+    "yod-cr": "yod.cr",
     "yod-ensemble": "ensemble.cli",
     "yod-pilot": "yod.pilot.command",
 }

@@ -24,6 +24,7 @@ SECTIONS = {  # page: the man page's name and section
     "yodctl": ("yodctl", "1"),
     "pingd": ("pingd", "1"),
     "yod-agent": ("yod-agent", "1"),
+    "yod-cr": ("yod-cr", "1"),
     "ensemble": ("yod-ensemble", "1"),
     "yod-pilot": ("yod-pilot", "1"),
     "allocations": ("yod-allocations", "7"),

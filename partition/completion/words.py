@@ -68,7 +68,7 @@ def lines() -> list[Line]:
     """Those of all commands."""
     from yod.cli import OPTIONS
 
-    found = [_of_options("yod", OPTIONS)]
+    found = [_of_options(name, OPTIONS) for name in ("yod", "yod-cr")]
     for name, module in _COMMANDS.items():
         found += _of_click(name, import_module(module).command)
     return found

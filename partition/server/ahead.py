@@ -30,6 +30,7 @@ MODULES = (
     "native.wire.rank",
     "partition.checkpoint.contained",
     "partition.checkpoint.preparing",
+    "partition.checkpoint.requeued",
     "partition.find.batch",
     "partition.find.discover",
     "partition.find.remote",

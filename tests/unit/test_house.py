@@ -24,7 +24,7 @@ PACKAGES = ("native", "allocator", "pct", "yod", "partition", "ensemble")
 
 # Those that a user starts, and what they may import that others may not.
 COMMANDS = {
-    *("allocator.cli", "pct.cli", "yod.cli", "yod.command", "yod.agent"),
+    *("allocator.cli", "pct.cli", "yod.cli", "yod.command", "yod.agent", "yod.cr"),
     *("partition.pingd", "partition.yodctl", "partition.yodjob", "native.__main__"),
     *("partition.server.cli", "ensemble.cli", "yod.pilot.command"),
 }
