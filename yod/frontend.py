@@ -79,6 +79,8 @@ def run(given: Given, words: list[str]) -> int:
     return -result.report.interrupted_by or result.exit_status
 
 
+_AGAIN = "what was written behind it appears again"  # at a restart
+
 # Of the job, and not of the step that it consists of.
 _OF_THE_JOB = ("--detach", "--detach-on-hangup", "--partition", "--wait", "--immediate", "--after")
 
@@ -186,6 +188,7 @@ def prepare(given: Given, words: list[str], invocation: Invocation) -> Prepared:
             raise UsageError(f"{RESTART}: {shown(found.path)} is of {found.backend.value}")
         if found is not None:
             checkpointing = replace(checkpointing, backend=found.backend)
+            warnings = [*warnings, f"goes on from {shown(found.path)}; {_AGAIN}"]
     else:
         members, warnings = _members(given, words, invocation)
         found = None
@@ -195,7 +198,11 @@ def prepare(given: Given, words: list[str], invocation: Invocation) -> Prepared:
             found = requeued.last(checkpointing, members, invocation)
             if found is not None:
                 checkpointing = replace(checkpointing, restart=found.path, backend=found.backend)
-                warnings = [*warnings, requeued.told(found, invocation)]
+                warnings = [*warnings, f"{requeued.told(found, invocation)}; {_AGAIN}"]
+                if chosen.files is not None:
+                    chosen = replace(chosen, files=replace(chosen.files, appends=True))
+                if chosen.tee is not None:
+                    chosen = replace(chosen, tee=replace(chosen.tee, appends=True))
     if checkpointing is not None and checkpointing.backend is Backend.CRIU:
         from partition.checkpoint import contained  # few jobs are
 

@@ -115,7 +115,10 @@ def test_a_job_goes_on_behind_its_checkpoint_and_a_later_one_from_it(study):
     assert done.status == 0
     assert done.out.count(" at 4\n") == 2
     again = study.partition.yod("--restart", str(study.kept))
-    assert again.status == 0
+    assert (again.status, again.err) == (
+        0,
+        f"yod: goes on from {study.kept}/checkpoint.1; what was written behind it appears again\n",
+    )
     assert again.out.count(" begins at 2\n") == 2
     assert again.out.count(" at 4\n") == 2
 
@@ -337,7 +340,7 @@ def test_a_batch_job_is_written_down_by_its_id_and_its_requeued_step_goes_on(job
         "",
     )
     wait_until(lambda: says("rank 0 begins at 2\n"), what="the second time")
-    assert says(f"yod: job {job_id} was requeued: goes on from {study.kept}/checkpoint.1\n")
+    assert says(f"yod: job {job_id} was requeued: goes on from {study.kept}/checkpoint.1; ")
     study.let(9)
     assert jobs.wait(job_id) == 0
     assert says("the script is done\n")

@@ -124,7 +124,11 @@ def test_ranks_that_know_nothing_of_it_go_on_from_a_checkpoint_to_the_same_bits(
     assert f"yod --restart {study.kept}/checkpoint.1 goes on" in done.err
     study.let(9)
     again = study.partition.yod("--restart", str(study.kept), env=study.env)
-    assert (again.status, again.err) == (0, "")
+    path = study.kept / "checkpoint.1"
+    assert (again.status, again.err) == (
+        0,
+        f"yod: goes on from {path}; what was written behind it appears again\n",
+    )
     assert "begins" not in again.out
     assert [again.out.count(f" at {n}\n") for n in range(1, 10)] == [0] * 3 + [2] * 6
     assert results(again.out) == results(undisturbed.out)
