@@ -42,6 +42,7 @@ class Limits(Struct, frozen=True):
     chunk_bytes: int = 512 * 1024
     sending_bytes: int = 8 * 1024 * 1024
     output_window_bytes: int = 1024 * 1024
+    remote_window_bytes: int = 8 * 1024 * 1024
     jobs_per_node_count: int = 64
     waiting_count: int = 4096
     waiting_each_count: int = 256
@@ -131,6 +132,8 @@ MEANINGS = {
     "chunk_bytes": "unit in which an object goes down the tree",
     "sending_bytes": "buffers of yod or a pct for all objects that it sends for one job",
     "output_window_bytes": "output of one stream in transit over one hop; a quarter for input",
+    "remote_window_bytes": "requests for remote files on their way and their replies, for a job "
+    "(yod --remote-io)",
     "jobs_per_node_count": "jobs on one node at a time",
     "waiting_count": "requests that wait for nodes of a partition at a time (yod --wait)",
     "waiting_each_count": "the same of one user",
@@ -225,6 +228,7 @@ _SMALLEST = {
     "host_ship_s": 1,
     "ssh_fanout_count": 1,
     "output_window_bytes": 65536,
+    "remote_window_bytes": 65536,
     "store_user_percent": 1,
     "line_max_bytes": 1,
     "line_room_bytes": 4096,
@@ -246,6 +250,7 @@ _LARGEST = {
     "call_bytes": 256 << 20,  # and all that is around it one message of a pilot
     "ssh_fanout_count": 4096,
     "output_window_bytes": 1 << 30,
+    "remote_window_bytes": 1 << 30,
     "line_room_bytes": 1 << 30,
     "arguments_inline_bytes": 192 * 1024,
     "store_user_percent": 100,

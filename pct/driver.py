@@ -43,7 +43,7 @@ from native.port.port import (
     Refused,
 )
 from native.wire.base import JobMessage, Message
-from pct import events, pmi_events
+from pct import events, pmi_events, rare_events
 from pct.brokers import BrokerAction
 from pct.host.objects import JobObjects
 from pct.host.ranks import JobRanks
@@ -325,6 +325,10 @@ class Driver:
                 ranks.write_input(data)
             case events.ResizeTerminal(_, window):
                 ranks.resize(window.rows, window.columns)
+            case rare_events.AnswerRemote(_, mount, frame):
+                ranks.answer_remote(mount, frame)
+            case rare_events.PauseRemote(_, is_on):
+                ranks.pause_remote(is_on)
             case pmi_events.OpenPmi():
                 services.open_pmi(action, self._node.limits.pmi_connections_count)
             case pmi_events.PmiReply(_, connection, data):

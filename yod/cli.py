@@ -51,6 +51,7 @@ OPTIONS = (
     Option(("-o", "--output"), True, "The ranks write to files: 'out.%t'.", "PATTERN"),
     Option(("-e", "--error"), True, "Their standard error, to others.", "PATTERN"),
     Option(("--tee",), False, "The ranks' files are yod's, and yod shows the output, too."),
+    Option(("--remote-io",), True, "The files below DIR are those of this host.", "DIR"),
     Option(("--mpi",), True, "Offer auto (default), pmi1, pmi2, pmix or none.", "WHAT"),
     Option(("--libpmix",), True, "The PMIx library to use.", "PATH"),
     Option(("--with-portals",), False, "The ranks use Portals, though no program is linked to it."),

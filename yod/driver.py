@@ -130,6 +130,8 @@ class Driver:
             self._on_signal(number, events.SignalToPass(number))
         self._on_signal(signal.SIGTSTP, events.StopAsked())
         self._front.on_signal(signal.SIGCONT, self._continued)
+        if directories := self._plan.options.remote:
+            self._front.begin_remote(directories, self.handle, self._fail_output)
         self._front.on_leave(lambda: self.handle(events.DetachAsked()), self._terminal_gone)
         now = self._reactor.monotonic()
         self._perform(
@@ -340,6 +342,8 @@ class Driver:
                 self.on_told(action)
             case events.UseTerminal(is_on):
                 self._front.use_terminal(self.handle if is_on else None)
+            case events.ServeRemote(place, mount, directory, frame):
+                self._front.serve_remote(place, mount, directory, frame)
             case events.Suspend():
                 self._stop_timer.set(self._reactor.monotonic() + STOP_S)
                 self._reactor.when_idle(self._suspend_when_idle)
@@ -419,14 +423,10 @@ class Driver:
 
     def _find_programs(self, ask: pmi.Ask) -> None:
         assert isinstance(ask.question, pmi.Spawn)
-        programs = [
-            (os.fsdecode(command.program), os.fsdecode(self._plan.directory_of(command.directory)))
-            for command in ask.question.commands
-        ]
-        self._front.find_programs(programs, partial(self._programs_found, ask))
-
-    def _programs_found(self, ask: pmi.Ask, paths: tuple[bytes, ...], why: str) -> None:
-        self.handle(events.ProgramsFound(ask, paths, why))
+        where, asked = self._plan.directory_of, ask.question.commands
+        programs = [(os.fsdecode(c.program), os.fsdecode(where(c.directory))) for c in asked]
+        found = partial(events.ProgramsFound, ask)
+        self._front.find_programs(programs, lambda paths, why: self.handle(found(paths, why)))
 
 
 class _Ending:

@@ -173,6 +173,7 @@ def prepare(given: Given, words: list[str], invocation: Invocation) -> Prepared:
         tee=files if "--tee" in given else None,
         dialects=_dialects(given),
         window=window,
+        remote=_remote(given),
     )
     checkpointing = None
     if any(name in given for name in CHECKPOINT_NAMES):
@@ -269,6 +270,23 @@ def _dialects(given: Given) -> tuple[Dialect, ...]:
     if strange := next((word for word in words if word not in known), None):
         raise UsageError(f"--as {shown(strange)}: {', '.join(known)}, or several with commas")
     return tuple(known[word] for word in words)
+
+
+def _remote(given: Given) -> tuple[bytes, ...]:
+    """The directories whose files are this host's."""
+    if "--remote-io" not in given:
+        return ()
+    if any(name in given for name in CHECKPOINT_NAMES):
+        raise UsageError("--remote-io: ranks with such files cannot be written down (checkpoints)")
+    from yod.plan.remote import chosen  # few launches have any
+
+    directories = chosen([os.path.abspath(value) for value in given["--remote-io"]])
+    for each in directories:
+        try:
+            os.close(os.open(each, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+        except OSError as error:
+            raise UsageError(f"--remote-io {shown(each)}: {error.strerror}") from None
+    return directories
 
 
 def _arity(given: Given) -> int:

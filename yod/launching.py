@@ -369,9 +369,10 @@ def run(prepared: Prepared, invocation: Invocation) -> Result:
 
     plan = prepared.plan
     reactor = Reactor()
-    front = own.OwnFront(reactor, invocation, prepared.shared_directory)
     with ExitStack() as stack:
         stack.callback(reactor.close)
+        remote = plan.options.remote
+        front = own.OwnFront(reactor, invocation, prepared.shared_directory, remote)
         opened = opening.open_partition(
             prepared.reach,
             reactor,

@@ -14,7 +14,8 @@
 void look_begin (struct keeper *k)
 {
     k->go_ms = clock_ms ();
-    k->look_ms = LOOK_FIRST_MS;
+    /* A look at a program that yod has would wait for yod. */
+    k->look_ms = k->spec->remote.count > 0 ? 0 : LOOK_FIRST_MS;
 }
 
 /* Look for the MPI library of a rank's process, or of one that it started. The

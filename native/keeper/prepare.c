@@ -17,6 +17,7 @@
 
 #include "devices.h"
 #include "group.h"
+#include "remote.h"
 
 #define EXIT_NONSENSE 64
 #define EXIT_CAN_NOT 70
@@ -90,6 +91,15 @@ static void take_group (struct keeper *k)
                          strerror (errno));
 }
 
+/* Before the change of user, who may not mount. */
+static void take_directories (struct keeper *k)
+{
+    char problem[REPORT_TEXT_BYTES];
+
+    if (remote_mount (k->spec, &k->box, problem) != 0)
+        give_up (k, EXIT_CAN_NOT, "%s", problem);
+}
+
 /* Become the owner for good. Only a keeper started by root has to. */
 static void take_owner (struct keeper *k)
 {
@@ -140,6 +150,7 @@ void prepare_keeper (struct keeper *k)
         give_up (k, EXIT_CAN_NOT, "subreaper: %s", strerror (errno));
     take_priority (k);
     take_group (k);
+    take_directories (k);
     take_owner (k);
     take_parent (k);
     umask (k->spec->umask);

@@ -5,9 +5,9 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#include "claim.h"
 #include "clock.h"
 #include "hold.h"
+#include "mapped.h"
 #include "trace.h"
 
 static size_t find (const struct keeper *k, pid_t unix_pid)

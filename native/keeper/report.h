@@ -20,6 +20,7 @@ enum report_kind {
     REPORT_EMPTY = 5,
     REPORT_FAILED = 6,                  /* the keeper itself; text */
     REPORT_DEVICES_OPEN = 7,            /* none is denied; text */
+    REPORT_MOUNTED = 8,                 /* rank: which directory; fds */
 };
 
 enum held_how {
@@ -50,6 +51,7 @@ enum report_fds {                       /* sent in this order */
     FD_STDOUT = 2,
     FD_STDERR = 4,
     FD_PMI = 8,
+    FD_MOUNT = 16,                      /* of MOUNTED only */
 };
 
 /* flags of REPORT_ENDED */

@@ -216,6 +216,9 @@ static void take_all (struct cursor *c, struct spec *spec)
     spec->hold_library = take_string (c);
     spec->group = take_string (c);
     spec->denied = take_string (c);
+    spec->remote = take_strings (c);
+    if (!c->problem && spec->remote.count > SPEC_MAX_REMOTE)
+        c->problem = "too many directories";
     spec->environment = take_strings (c);
     take_programs (c, spec);
     take_ranks (c, spec);

@@ -17,6 +17,7 @@
 #define SPEC_MAX_BYTES (256u << 20)
 #define SPEC_MAX_RANKS 65536u           /* slots of a node (wire/base.py) */
 #define SPEC_MAX_CPU_WORDS 1024u        /* 65536 processors */
+#define SPEC_MAX_REMOTE 16u
 #define SPEC_KEEP (UINT64_MAX - 1)       /* leave this half of a limit alone */
 
 enum spec_hold {
@@ -80,6 +81,7 @@ struct spec {
     const char *hold_library;          /* "": none, so always trace */
     const char *group;                  /* of the job, see group.h; "": none */
     const char *denied;                 /* to the group, see devices.h; "": none */
+    struct spec_strings remote;         /* directories, see remote.h */
     struct spec_strings environment;
     struct spec_program *programs;
     struct spec_rank *ranks;

@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "child.h"
-#include "claim.h"
 #include "group.h"
+#include "mapped.h"
 
 #define LISTEN_BACKLOG 4096
 

@@ -29,6 +29,7 @@ from native.wire.base import (
 RECIPE_MAX_BYTES = 64 * 1024
 STACKS_MAX_BYTES = 32 * 1024
 INPUTS_MAX = 1024
+REMOTE_MAX = 16  # directories
 
 Lines = Annotated[int, Meta(ge=0, lt=1 << 15)]
 
@@ -69,6 +70,24 @@ class Window(Part, frozen=True):
 
     rows: Lines
     columns: Lines
+
+
+RemoteDirectory = Annotated[int, Meta(ge=0, lt=REMOTE_MAX)]
+
+
+class Remote(Part, frozen=True):
+    """Directories whose files yod has, as the ranks see them.
+
+    Attributes:
+        directories: absolute; none is within another.
+        window_bytes: of requests and replies on their way, for the whole job.
+    """
+
+    directories: Annotated[tuple[Path, ...], Meta(min_length=1, max_length=REMOTE_MAX)]
+    window_bytes: Annotated[int, Meta(ge=64 * 1024, le=1 << 30)]
+
+    def __post_init__(self) -> None:
+        demand_no_nul(*self.directories)
 
 
 class Orphan(JobMessage, frozen=True, tag="group.orphan"):

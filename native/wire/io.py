@@ -1,4 +1,4 @@
-"""Conversation `io`: output up, input down, each with credit."""
+"""Conversation `io`: output up, input down, each with credit; requests for remote files."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from native.wire.base import U63, Data, JobMessage, Rank
-from native.wire.group import Window
+from native.wire.base import NODE_MAX, U32, U63, Data, JobMessage, Rank
+from native.wire.group import RemoteDirectory, Window
 
+REMOTE_MAX_BYTES = 132 * 1024  # of a request or a reply: 128 KiB of data, and what is around it
 MESSAGE_COST_BYTES = 64  # of credit beside a message's data, so that tiny writes count too
 
 RUN_COST_BYTES = 16  # and for each run of ranks
@@ -16,6 +17,8 @@ RUNS_MAX = 4096  # of ranks in one message
 
 LinesRun = tuple[Rank, Rank, U63]
 Credit = Annotated[int, Meta(ge=1, lt=1 << 40)]
+Frame = Annotated[bytes, Meta(max_length=REMOTE_MAX_BYTES)]
+Place = Annotated[int, Meta(ge=0, le=NODE_MAX)]
 
 
 STREAMS = (1, 2)  # standard output, standard error
@@ -78,3 +81,31 @@ class InputCredit(JobMessage, frozen=True, tag="io.input_credit"):
     """Up: so many more bytes of input may be sent."""
 
     count_bytes: Credit
+
+
+class RemoteRequest(JobMessage, frozen=True, tag="io.remote_request"):
+    """Up, to yod: a node's kernel asks for something below a directory whose files yod has.
+
+    Attributes:
+        place: of the node, an index into the load's nodes.
+        mount: on that node; each has names of its own for files.
+        directory: an index into the load's directories.
+        frame: as the kernel gives it (FUSE); empty: the mount is gone.
+    """
+
+    place: Place
+    mount: U32
+    directory: RemoteDirectory
+    frame: Frame
+
+
+class RemoteReply(JobMessage, frozen=True, tag="io.remote_reply"):
+    """Down, to one node: what its kernel is answered.
+
+    Attributes:
+        frame: as the kernel takes it.
+    """
+
+    place: Place
+    mount: U32
+    frame: Frame

@@ -14,6 +14,7 @@ import errno as errno_names
 from collections.abc import Iterable
 from enum import IntEnum
 from struct import Struct as Layout
+from typing import Any
 
 from msgspec import Struct
 
@@ -136,6 +137,7 @@ class KeeperSpec(Struct, frozen=True):
         is_alone: no rank waits for another keeper: all go as soon as all are held, without GO.
         group: directory of the job's control group; empty: the keeper stays in its parent's.
         denied: character devices that the group may not open, as ``195:1 226:129``.
+        remote: directories over which file systems are mounted, in a namespace of the ranks.
     """
 
     job_id: int
@@ -152,6 +154,7 @@ class KeeperSpec(Struct, frozen=True):
     is_alone: bool = False
     group: bytes = b""
     denied: bytes = b""
+    remote: tuple[bytes, ...] = ()
 
     @property
     def wants_portals(self) -> bool:
@@ -244,9 +247,6 @@ class DevicesOpen(Struct, frozen=True):
     reason: str
 
 
-Report = RankStarted | RankHeld | ExecFailed | RankEnded | KeeperEmpty | KeeperLost | DevicesOpen
-
-
 class StreamsTaken(Struct, frozen=True):
     """Which descriptors came with a ``RankStarted``: they are the next ones of the packet."""
 
@@ -255,6 +255,16 @@ class StreamsTaken(Struct, frozen=True):
     has_stdout: bool
     has_stderr: bool
     has_pmi: bool
+
+
+class MountTaken(Struct, frozen=True):
+    """The next descriptor of the packet is that of a mount over this directory."""
+
+    directory: int
+
+
+Report = RankStarted | RankHeld | ExecFailed | RankEnded | KeeperEmpty | KeeperLost | DevicesOpen
+Taken = StreamsTaken | MountTaken
 
 
 class KeeperFailed(Struct, frozen=True):
@@ -344,7 +354,7 @@ def encode_spec(spec: KeeperSpec, parent_unix_pid: int, hold_library: bytes) -> 
         upper = hard[0] if hard else KEEP
         parts.append(_LIMIT.pack(resource, soft & _ALL_ONES, upper & _ALL_ONES))
     parts += [_strings((text,)) for text in (hold_library, spec.group, spec.denied)]
-    parts.append(_strings(spec.environment))
+    parts += [_strings(spec.remote), _strings(spec.environment)]
     for program in spec.programs:
         if not program.path or not program.argv:
             raise ValueError("a program has no path or no argv[0]")
@@ -392,7 +402,7 @@ def encode_end() -> bytes:
     return _COMMAND.pack(3, 0, 0, 0)
 
 
-def decode_reports(packet: bytes) -> list[Report | StreamsTaken | KeeperFailed]:
+def decode_reports(packet: bytes) -> list[Report | Taken | KeeperFailed]:
     """The reports of one packet, in order; a ``StreamsTaken`` precedes each ``RankStarted``.
 
     Raises:
@@ -400,30 +410,18 @@ def decode_reports(packet: bytes) -> list[Report | StreamsTaken | KeeperFailed]:
     """
     if not packet or len(packet) % _REPORT.size:
         raise PeerProtocolError(f"keeper: a packet of {len(packet)} bytes")
-    reports: list[Report | StreamsTaken | KeeperFailed] = []
+    reports: list[Report | Taken | KeeperFailed] = []
     for record in _REPORT.iter_unpack(packet):
         try:
-            reports += _decode(*record)
+            reports += _decode(record)
         except ValueError as error:
             raise PeerProtocolError(f"keeper: a report that is none: {error}") from None
     return reports
 
 
-def _decode(
-    kind: int,
-    flags: int,
-    rank: int,
-    value: int,
-    step: int,
-    user_us: int,
-    system_us: int,
-    max_rss_kb: int,
-    ended_at_ns: int,
-    text_bytes: int,
-    fds: int,
-    text: bytes,
-) -> tuple[Report | StreamsTaken | KeeperFailed, ...]:
+def _decode(record: tuple[Any, ...]) -> tuple[Report | Taken | KeeperFailed, ...]:
     """One record, field by field as it lies."""
+    kind, flags, rank, value, step, user_us, system_us, rss_kb, at_ns, size, fds, text = record
     match kind:
         case 1:
             has = (bool(fds & 1), bool(fds & 2), bool(fds & 4), bool(fds & 8))
@@ -431,18 +429,20 @@ def _decode(
         case 2:
             return (RankHeld(rank, HowHeld(value)),)
         case 3:
-            path = text[:text_bytes].decode(errors="surrogateescape")
+            path = text[:size].decode(errors="surrogateescape")
             return (ExecFailed(rank, value, ExecStep(step), path),)
         case 4:
             was_released = bool(flags & _WAS_RELEASED)
-            used = (user_us / 1e6, system_us / 1e6, max_rss_kb * 1024, ended_at_ns / 1e9)
-            library = _text(text, text_bytes)
+            used = (user_us / 1e6, system_us / 1e6, rss_kb * 1024, at_ns / 1e9)
+            library = _text(text, size)
             was_signalled = bool(flags & _WAS_SIGNALLED)
             return (RankEnded(rank, value & 0xFFFF, was_released, *used, library, was_signalled),)
         case 5:
             return (KeeperEmpty(),)
         case 6 | 7:
-            return ((KeeperFailed, DevicesOpen)[kind - 6](_text(text, text_bytes)),)
+            return ((KeeperFailed, DevicesOpen)[kind - 6](_text(text, size)),)
+        case 8 if fds == 16:
+            return (MountTaken(rank),)
     raise ValueError(f"kind {kind}")
 
 

@@ -1,8 +1,7 @@
 """Conversation `load`: a job from its first message to its last.
 
-Down the tree, from yod through the root: Load, Parcel…, Go, Signal, Kill,
-AllDone. Up, reduced at each hop: Vote, Loaded, Held, Completions, Released;
-Failure at once. Reset goes from yod to each PCT directly.
+Down the tree, from yod through the root: Load, Parcel…, Go, Signal, Kill, AllDone. Up, reduced at
+each hop: Vote, Loaded, Held, Completions, Released; Failure at once. Reset goes to each PCT.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ from native.wire.base import (
     demand_no_nul,
     demand_same_length,
 )
-from native.wire.group import Checkpoints, Dialects, Inputs, RankFiles, Window
+from native.wire.group import Checkpoints, Dialects, Inputs, RankFiles, Remote, Window
 from native.wire.placed import JobNodes, OfNodes
 from native.wire.pmi import KeyValue, Place, Process, World
 from native.wire.runs import JobRuns, Run
@@ -164,6 +163,7 @@ class Load(JobMessage, frozen=True, tag="load.load"):
         files: that the ranks write to; None: all that they write goes to yod.
         window: of the terminal that the rank with the input has; None: it has none.
         merge_s: how long a line waits at a node for that of other ranks; 0: none is folded.
+        remote: directories whose files yod has; None: all files are those of the nodes.
     """
 
     credential: bytes
@@ -190,6 +190,7 @@ class Load(JobMessage, frozen=True, tag="load.load"):
     dialects: Dialects = ()
     window: Window | None = None
     merge_s: Seconds = 0.0
+    remote: Remote | None = None
 
     def __post_init__(self) -> None:
         demand_fitting(self.nodes, self.runs)
@@ -240,10 +241,7 @@ class UseShared(JobMessage, frozen=True, tag="load.use_shared"):
 
 
 class Loaded(JobMessage, frozen=True, tag="load.loaded"):
-    """Up: every node of this subtree has every object, checked and visible.
-
-    Not sent where the vote said that nothing is lacking.
-    """
+    """Up, unless the vote said that nothing is lacking: every node has every object, checked."""
 
     slowest: Slowest
 

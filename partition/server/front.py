@@ -26,6 +26,8 @@ from yod.host.front import OnBroken, OnWritten, Sink
 from yod.host.own import append_fault, as_stream
 from yod.host.shared import SharedCopies
 from yod.launch.closing import Append
+from yod.launch.events import RemoteServed
+from yod.remote.link import RemoteServer
 
 _APPEND_BYTES = DATA_MAX // 2  # of data in one packet; a path has room beside it
 _TERMINALS = {1: Stdio.STDOUT_TERMINAL, 2: Stdio.STDERR_TERMINAL}
@@ -58,6 +60,7 @@ class ClientFront:
         self._input: ClientInput | None = None
         self._reactor = reactor
         self._signals: dict[int, Callable[[], None]] = {}
+        self._remote: RemoteServer | None = None
         self._sink: Sink | None = None  # from LEAVE to LEFT
         self._appends: dict[int, tuple[Append, Callable[[str], None]]] = {}
         self._last_token = 0
@@ -199,6 +202,26 @@ class ClientFront:
         """Have a helper copy an object."""
         self._copies.make(shipped, number, job_id, on_copied, on_failed)
 
+    def begin_remote(
+        self,
+        directories: tuple[bytes, ...],
+        on_served: Callable[[RemoteServed], None],
+        on_lost: Callable[[str], None],
+    ) -> None:
+        """Start a process with the files."""
+        try:
+            self._remote = self._helpers.serve_files(directories)
+        except OSError as error:
+            why = f"--remote-io: {error.strerror}"
+            self._reactor.call_soon(lambda: on_lost(why))
+        else:
+            self._remote.begin(lambda *served: on_served(RemoteServed(*served)), on_lost)
+
+    def serve_remote(self, place: int, mount: int, directory: int, frame: bytes) -> None:
+        """Give it a request."""
+        if self._remote is not None:
+            self._remote.ask(place, mount, directory, frame)
+
     def append(self, append: Append, done: Callable[[str], None]) -> None:
         """Have the client add to a file."""
         path, data = os.fsencode(append.path), append.data
@@ -221,6 +244,8 @@ class ClientFront:
 
     def close(self) -> None:
         """Cancel what helpers do for the launch, and have its copies removed."""
+        if self._remote is not None:
+            self._remote.close()
         self._outputs.clear()
         self._signals.clear()
         self._appends.clear()

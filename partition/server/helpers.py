@@ -18,6 +18,7 @@ from functools import partial
 from native.loop.reactor import Owner, Reactor, Watch
 from native.machine import fault_text
 from partition.server.errands import Answer, Errand, Failed, Line, Remove
+from yod.remote.link import RemoteServer
 
 # Takes the answer and its descriptors, which belong to the callee.
 OnAnswer = Callable[[Answer, tuple[int, ...]], None]
@@ -102,6 +103,18 @@ class Helpers:
         self._queue.append(ticket)
         self._serve()
         return ticket
+
+    def serve_files(self, directories: tuple[bytes, ...]) -> RemoteServer:
+        """Start a process that has the files of a launch, whose it is.
+
+        Raises:
+            OSError: it cannot be started.
+        """
+        server = RemoteServer(self._reactor, directories)
+        unix_pid = server.unix_pid
+        self._living.add(unix_pid)
+        self._reactor.on_child(unix_pid, lambda status: self._living.discard(unix_pid))
+        return server
 
     def cancel(self, ticket: Ticket) -> None:
         """Nobody waits for it any more. A helper that is busy with it is killed."""

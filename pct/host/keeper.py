@@ -35,6 +35,7 @@ _STOP_COMMANDS = tuple(map(wire.encode_signal, _STOPS))
 
 OnEvent = Callable[[wire.Report], None]
 OnStreams = Callable[[int, int | None, int, int, int | None], None]
+OnMount = Callable[[int, int], None]
 
 
 def _is_told_at_once(text: str) -> None:
@@ -62,8 +63,11 @@ class Keeper:
         on_streams: OnStreams,
         ranks: Iterable[int],
         on_not_started: Callable[[str], None] = _is_told_at_once,
+        on_mount: OnMount | None = None,
+        mounts: int = 0,
     ) -> None:
-        self._reports = Reports(ranks)
+        self._reports = Reports(ranks, mounts)
+        self._on_mount = on_mount
         self.unix_pid = 0
         self._control = control
         self._spawner = spawner
@@ -88,6 +92,7 @@ class Keeper:
         *,
         on_not_started: Callable[[str], None] = _is_told_at_once,
         hold_library: str = HOLD_LIBRARY,
+        on_mount: OnMount | None = None,
     ) -> Keeper:
         """Start a keeper, which starts the ranks at once and holds each at its entry.
 
@@ -96,6 +101,8 @@ class Keeper:
             portals_fd: the file for the ranks' map, where ranks use Portals. The caller keeps it.
             on_not_started: takes the reason when the spawner tells later that there is no
                 keeper. It is called once, and nothing else after it.
+            on_mount: takes the number of a directory over which the keeper has mounted, and the
+                descriptor; needed where the specification has some.
 
         Raises:
             ValueError: the specification cannot be encoded, or this node has no descriptors
@@ -117,7 +124,8 @@ class Keeper:
             unixsockets.close_all(fds)
             raise
         ranks = (rank.rank for rank in spec.ranks)
-        keeper = cls(ours, spawner, reactor, on_event, on_streams, ranks, on_not_started)
+        around = on_not_started, on_mount, len(spec.remote)
+        keeper = cls(ours, spawner, reactor, on_event, on_streams, ranks, *around)
         try:
             keeper._number = spawner.start(tuple(fds), keeper)
         except BaseException:
@@ -272,12 +280,23 @@ class Keeper:
                     self._on_streams(rank, *_own_streams(fds, has_stdin, has_pmi))
                 case wire.StreamsTaken():
                     raise PeerProtocolError("keeper: a rank without output")
+                case wire.MountTaken(directory):
+                    if not fds:
+                        raise PeerProtocolError("keeper: a mount's descriptor is missing")
+                    self._take_mount(directory, fds.popleft())
                 case wire.KeeperFailed(reason):
                     self._fault = reason
                 case wire.KeeperEmpty() | wire.KeeperLost():
                     self._finish(report)
                 case _:
                     self._on_event(report)
+
+    def _take_mount(self, directory: int, fd: int) -> None:
+        from pct.host.mounts import own_device  # few jobs have any
+
+        device = own_device(fd)
+        assert self._on_mount is not None
+        self._on_mount(directory, device)
 
     def _finish(self, last: wire.Report) -> None:
         on_event, self._on_event = self._on_event, None

@@ -24,13 +24,14 @@ from native.machine import Event, JobEvent
 from native.wire import keeper as wire
 from pct import events
 from pct.host import leftovers
-from pct.host.keeper import Keeper
+from pct.host.keeper import HOLD_LIBRARY, Keeper
 from pct.host.spawn.orphans import tree_of
 from pct.host.spawn.spawner import Spawner
 from pct.host.streams import InputPipe, Inputs, OutputPipe
 
 if TYPE_CHECKING:
     from pct.host.cgroups.job import JobGroup
+    from pct.host.mounts import Mounts
 
 
 class JobRanks:
@@ -77,6 +78,7 @@ class JobRanks:
         self._inputs = Inputs(self._input_taken, self._input_closed)
         self._paused: set[int] = set()  # streams
         self._map_fd = -1  # the file for the ranks' map
+        self._mounts: Mounts | None = None  # there are none
         self._untold: list[JobEvent] = []
         self._began_unix_s = time.time()
 
@@ -103,6 +105,8 @@ class JobRanks:
                 self._take_streams,
                 self._map_fd,
                 on_not_started=partial(self._not_started, world),
+                hold_library="" if _is_hidden(HOLD_LIBRARY, spec.remote) else HOLD_LIBRARY,
+                on_mount=partial(self._take_mount, world),
             )
             self._living.add(world)
         except (OSError, ValueError) as error:
@@ -120,17 +124,21 @@ class JobRanks:
             return
         if self._group is not None and signal_number in (signal.SIGCONT, signal.SIGTERM):
             self._group.freeze(False)
+        if signal_number == signal.SIGKILL:
+            self._abort(None)
         for keeper in self._keepers.values():
             keeper.signal(signal_number)
 
     def end(self, world: int | None) -> None:
         """Kill the processes of a world; None: of all."""
+        self._abort(world)
         for number, keeper in self._keepers.items():
             if world in (None, number):
                 keeper.end()
 
     def kill_keepers(self) -> None:
         """Kill the keepers themselves."""
+        self._abort(None)
         for keeper in self._keepers.values():
             keeper.kill()
 
@@ -236,6 +244,30 @@ class JobRanks:
     def _input_closed(self) -> None:
         self._handle(events.InputClosed(self._job_id))
 
+    # -- remote files ------------------------------------------------------
+
+    def answer_remote(self, mount: int, frame: bytes) -> None:
+        """Give the kernel a reply."""
+        if self._mounts is not None:
+            self._mounts.answer(mount, frame)
+
+    def pause_remote(self, is_on: bool) -> None:
+        """Take no further requests for remote files, or go on."""
+        if self._mounts is not None:
+            self._mounts.pause(is_on)
+
+    def _take_mount(self, world: int, directory: int, fd: int) -> None:
+        if self._mounts is None:
+            from pct.host.mounts import Mounts  # few jobs have any
+
+            self._mounts = Mounts(self._job_id, self._reactor, self._handle)
+        self._mounts.add(world, directory, fd)
+
+    def _abort(self, world: int | None) -> None:
+        """Ranks that are killed wait for no remote file; None: those of all worlds."""
+        if self._mounts is not None:
+            self._mounts.close(world)
+
     # -- what has happened ------------------------------------------------
 
     def _happened(self, event: JobEvent) -> None:
@@ -281,3 +313,9 @@ class JobRanks:
                 stack.callback(group.close)
             for keeper in self._keepers.values():
                 stack.callback(keeper.close)
+            stack.callback(self._abort, None)
+
+
+def _is_hidden(path: str, directories: tuple[bytes, ...]) -> bool:
+    """A file of the node is below a directory that shows others to the ranks."""
+    return any(path.startswith(f"{os.fsdecode(each)}/") for each in directories)

@@ -27,12 +27,14 @@ class Reports:
 
     Args:
         ranks: those that the keeper was told to start.
+        mounts: how many directories it was told to mount over.
     """
 
-    def __init__(self, ranks: Iterable[int]) -> None:
+    def __init__(self, ranks: Iterable[int], mounts: int = 0) -> None:
+        self._mounts = list(range(mounts))  # those that have not been reported
         self._ranks = dict.fromkeys(ranks, _Rank.ASKED_FOR)
 
-    def check(self, report: wire.Report | wire.StreamsTaken | wire.KeeperFailed) -> None:
+    def check(self, report: wire.Report | wire.Taken | wire.KeeperFailed) -> None:
         """Check one report.
 
         Raises:
@@ -41,6 +43,10 @@ class Reports:
         match report:
             case wire.StreamsTaken(rank):
                 self._demand(rank, _Rank.ASKED_FOR, report)
+            case wire.MountTaken(directory):
+                if self._mounts[:1] != [directory]:
+                    raise PeerProtocolError(f"keeper: mount {directory} makes no sense now")
+                del self._mounts[0]
             case wire.RankStarted(rank, unix_pid):
                 if unix_pid <= 0:
                     raise PeerProtocolError(f"keeper: rank {rank} has process id {unix_pid}")

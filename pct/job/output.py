@@ -1,8 +1,11 @@
-"""Standard output, error and input of a job's ranks on one node."""
+"""Standard output, error and input of a job's ranks on one node, and their remote files."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from native.deadlines import earliest
+from native.errors import PeerProtocolError
 from native.machine import Action
 from native.wire import io, load
 from pct.events import (
@@ -17,8 +20,12 @@ from pct.events import (
 )
 from pct.job.rules.input import InputFlow
 from pct.job.rules.relay import OutputRelay
+from pct.rare_events import RemoteAsked
 from pct.tree.collective import SELF
 from pct.tree.group import Group
+
+if TYPE_CHECKING:
+    from pct.job.rules.remote import RemoteFlow
 
 
 class Output:
@@ -37,6 +44,11 @@ class Output:
         self.open: set[tuple[int, int]] = set()
         self._is_finishing = False
         self._input = InputFlow(message, window_bytes // 4)
+        self._remote: RemoteFlow | None = None
+        if message.remote is not None:
+            from pct.job.rules.remote import RemoteFlow  # few jobs have any
+
+            self._remote = RemoteFlow(message, group)
 
     @property
     def is_over(self) -> bool:
@@ -214,6 +226,27 @@ class Output:
         if not count_bytes:
             return []
         return self._group.up(io.InputCredit(self._job_id, count_bytes))
+
+    # -- remote files ------------------------------------------------------
+
+    def remote_asked(self, event: RemoteAsked, now: float) -> list[Action]:
+        """The kernel of this node asks for something of remote files."""
+        assert self._remote is not None
+        return self._remote.asked(event)
+
+    def remote_asked_below(self, place: int, message: io.RemoteRequest, now: float) -> list[Action]:
+        """That of a node in a child's subtree does."""
+        return self._group.up(message)
+
+    def remote_answered(self, message: io.RemoteReply, now: float) -> list[Action]:
+        """yod has answered a node.
+
+        Raises:
+            PeerProtocolError: the job has no remote files, or it is no answer.
+        """
+        if self._remote is None:
+            raise PeerProtocolError("an answer about remote files, which the job has not")
+        return self._remote.answered(message)
 
 
 def _relays(message: load.Load, group: Group) -> dict[int, OutputRelay]:

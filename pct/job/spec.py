@@ -244,4 +244,5 @@ def _spec(
         listen_nid=listen_nid,
         ignored=message.ignored,
         is_alone=is_alone,
+        remote=message.remote.directories if message.remote is not None else (),
     )

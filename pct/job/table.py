@@ -22,7 +22,7 @@ from native.errors import PeerProtocolError
 from native.machine import Action, Event, PeerGone
 from native.wire import group, io, load, pmi
 from native.wire.base import Message
-from pct import events, look_events, pmi_events
+from pct import events, pmi_events, rare_events
 from pct.job.ends import Ends
 from pct.job.failures import Failures
 from pct.job.forming import Forming
@@ -64,7 +64,8 @@ _ALWAYS: dict[type[Event], Method] = {
     events.HookEnded: Starting.hook_ended,
     events.SaverReady: Saving.ready,
     events.SaverEnded: Saving.ended,
-    look_events.LookerEnded: Looking.ended,
+    rare_events.LookerEnded: Looking.ended,
+    rare_events.RemoteAsked: Output.remote_asked,
     events.OutOfMemory: Ends.out_of_memory,
     events.LeftoversRemoved: Keepers.leftovers_removed,
     events.ProcessesNamed: Killing.named,
@@ -107,6 +108,7 @@ _DOWN: MessageRules = {
     io.OutputCredit: Output.credit,
     io.Input: Output.input,
     io.Resize: Output.resize,
+    io.RemoteReply: Output.remote_answered,
     pmi.Reply: Wiring.replied,
 }
 _TO_OTHERS: MessageRules = {
@@ -177,6 +179,7 @@ _UP: MessageRules = {
     io.Output: Output.pass_on,
     io.Lines: Output.pass_lines,
     io.InputCredit: Output.input_taken_below,
+    io.RemoteRequest: Output.remote_asked_below,
     pmi.FenceIn: Wiring.fence_in,
     pmi.Ask: Wiring.asked_below,
     pmi.Reply: Wiring.replied_below,

@@ -106,6 +106,14 @@ class Group:
         child = self.id_of(place)
         return [Send(child, message)] if child in self.children else []
 
+    def towards(self, place: int, message: Message) -> list[Action]:
+        """Send to a place below, through the child that it is under; else nowhere."""
+        here = set(self.children.values())
+        for each in (place, *tree.ancestors(place, self._arity)):
+            if each in here:
+                return self.to(each, message)
+        return []
+
     def places_below(self) -> list[int]:
         """The places of this node's subtree in the original tree, its own first."""
         return tree.subtree(self.place, len(self._nodes), self._arity)

@@ -85,7 +85,7 @@ OF_A_LAUNCH = {
     "partition.find": "discover state",
     "partition.up": "embedded",
     "pct": (
-        "account admission brokers driver events hosted look_events node peers pmi_events "
+        "account admission brokers driver events hosted rare_events node peers pmi_events "
         "reservation"
     ),
     "pct.host": (

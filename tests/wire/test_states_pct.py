@@ -10,6 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from native.errors import PeerProtocolError
+from native.fuse.frames import reply
 from native.ids import PortalId
 from native.machine import Event, PeerGone
 from native.wire import codec, group, io, load, pmi
@@ -145,6 +146,14 @@ def _saving(state: JobState) -> Job:
     return job
 
 
+REPLY = io.RemoteReply(ID, 0, 0, reply(6))
+
+
+def _remote(state: JobState) -> Job:
+    """A root of three whose ranks have files of yod's."""
+    return _job(state, 3, 0, remote=group.Remote((b"/data",), 1 << 20))
+
+
 def _fence_in(number: int) -> pmi.FenceIn:
     return pmi.FenceIn(ID, job_of.fence(number=number), (), True)
 
@@ -215,6 +224,13 @@ JOB_ROWS: dict[tuple[str, str], tuple[Callable[[JobState], Job], PortalId, Messa
     ("parent", "`checkpoint.begin`"): (_alone, PARENT, BEGIN),
     ("parent", "`checkpoint.begin` (while one is made)"): (_saving, PARENT, BEGIN),
     ("parent", "`group.look`"): (_alone, PARENT, group.Look(ID, 1)),
+    ("parent", "`io.remote_reply` (this node's)"): (_remote, PARENT, REPLY),
+    ("parent", "`io.remote_reply` (for a node below)"): (
+        _remote,
+        PARENT,
+        job_of.replaced(REPLY, place=2),
+    ),
+    ("parent", "`io.remote_reply` (no such files)"): (_alone, PARENT, REPLY),
     ("parent", "`group.adopted`"): (_leaf, job_of.pct(0), group.Adopted(ID)),
     ("child", "`load.vote`"): (_root, CHILD, job_of.vote(1)),
     ("child", "`load.loaded`"): (_voting, CHILD, load.Loaded(ID, job_of.slowest(1))),
@@ -239,6 +255,7 @@ JOB_ROWS: dict[tuple[str, str], tuple[Callable[[JobState], Job], PortalId, Messa
     ("child", "`io.lines` (lines are folded)"): (_merging, CHILD, FIRST_LINES),
     ("child", "`io.lines` (none are)"): (_root, CHILD, FIRST_LINES),
     ("child", "`io.input_credit`"): (_fed, CHILD, io.InputCredit(ID, 1)),
+    ("child", "`io.remote_request`"): (_root, CHILD, io.RemoteRequest(ID, 1, 0, 0, b"")),
     ("child", "`pmi.fence_in` (present number)"): (_root, CHILD, _fence_in(0)),
     ("child", "`pmi.fence_in` (another number)"): (_root, CHILD, _fence_in(9)),
     ("child", "`pmi.ask` (target here)"): (_root, CHILD, ask(1, 0)),
@@ -315,6 +332,7 @@ def test_what_a_parent_or_child_may_not_send_is_refused(state):
         "checkpoint.done",
         "group.seen",
         "io.input_credit",
+        "io.remote_request",
         *(f"pmi.ask.{name}" for name in QUESTIONS),
     }
     anybody = {"load.reset", "group.orphan", "load.load"}

@@ -1,4 +1,4 @@
 """Where yod writes output, reads input and copies files.
 
-I/O. Imports native, yod.launch, yod.plan, yod.program.
+I/O. Imports native, yod.launch, yod.plan, yod.program, yod.remote.
 """

@@ -13,6 +13,7 @@ from typing import Protocol
 from native.machine import Event
 from native.wire.load import ShippedObject
 from yod.launch.closing import Append
+from yod.launch.events import RemoteServed
 from yod.launch.lines import Piece, Ranks
 
 OnWritten = Callable[[int, int], None]
@@ -193,6 +194,22 @@ class Front(Protocol):
             on_copied: called with the path of the copy, once it is whole.
             on_failed: called with the reason, and what the user can do about it.
         """
+
+    def begin_remote(
+        self,
+        directories: tuple[bytes, ...],
+        on_served: Callable[[RemoteServed], None],
+        on_lost: Callable[[str], None],
+    ) -> None:
+        """Serve the directories of ``--remote-io``.
+
+        Args:
+            on_served: called with each reply.
+            on_lost: called once, with the reason, when they cannot be served any more.
+        """
+
+    def serve_remote(self, place: int, mount: int, directory: int, frame: bytes) -> None:
+        """Carry out a request of a node's kernel; an empty one: the mount is gone."""
 
     def append(self, append: Append, done: Callable[[str], None]) -> None:
         """Add to a file. ``done`` is called with the reason why that failed; empty: it has not.

@@ -20,6 +20,7 @@ from native.wire.load import ShippedObject
 from yod.host.front import Input, OnBroken, OnWritten, Output, Sink
 from yod.host.terminal import InputStream, OutputStream
 from yod.launch.closing import Append
+from yod.launch.events import RemoteServed
 from yod.plan.invocation import Invocation
 from yod.program import image
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from yod.host.rawmode import RawMode
     from yod.host.shared import SharedCopies
     from yod.host.standin import StandIn
+    from yod.remote.link import RemoteServer
 
 FORWARDED_LIMITS = (
     resource.RLIMIT_CORE,
@@ -70,6 +72,10 @@ class OwnFront:
     Args:
         invocation: of this process.
         shared_directory: in a file system that all nodes see.
+        remote: directories whose files ranks are to see (``--remote-io``).
+
+    Raises:
+        YodError: nothing can serve them.
     """
 
     def __init__(
@@ -77,6 +83,7 @@ class OwnFront:
         reactor: Reactor,
         invocation: Invocation,
         shared_directory: str,
+        remote: tuple[bytes, ...] = (),
     ) -> None:
         self._reactor = reactor
         self._invocation = invocation
@@ -93,6 +100,14 @@ class OwnFront:
         self._raw: RawMode | None = None
         self._stdin_fd = -1
         self._on_continued: Callable[[], None] | None = None
+        self._remote: RemoteServer | None = None
+        if remote:  # before others are told of all children of this process
+            from yod.remote.link import RemoteServer  # few launches have any
+
+            try:
+                self._remote = RemoteServer(reactor, remote)
+            except OSError as error:
+                raise YodError(f"--remote-io: {error.strerror}") from None
 
     @property
     def are_outputs_same(self) -> bool:
@@ -223,6 +238,21 @@ class OwnFront:
             self._copies = SharedCopies(self._shared_directory, self._copy)
         self._copies.make(shipped, number, job_id, on_copied, on_failed)
 
+    def begin_remote(
+        self,
+        directories: tuple[bytes, ...],
+        on_served: Callable[[RemoteServed], None],
+        on_lost: Callable[[str], None],
+    ) -> None:
+        """Let the process with the files begin."""
+        assert self._remote is not None
+        self._remote.begin(lambda *served: on_served(RemoteServed(*served)), on_lost)
+
+    def serve_remote(self, place: int, mount: int, directory: int, frame: bytes) -> None:
+        """Give it a request."""
+        assert self._remote is not None
+        self._remote.ask(place, mount, directory, frame)
+
     def append(self, append: Append, done: Callable[[str], None]) -> None:
         """Add to a file, in one write."""
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
@@ -242,8 +272,11 @@ class OwnFront:
             done("")
 
     def close(self) -> None:
-        """Give the terminal back; end the copying, and remove the copies."""
+        """Give the terminal back, end the copying and the process with the files, remove copies."""
         self.use_terminal(None)
+        if self._remote is not None:
+            self._remote.close()
+            self._remote = None
         if self._stdin_fd >= 0:
             os.close(self._stdin_fd)
             self._stdin_fd = -1

@@ -166,6 +166,14 @@ class ProgramsFound(Event, frozen=True):
     text: str = ""
 
 
+class RemoteServed(Event, frozen=True):
+    """The answer to :class:`ServeRemote`."""
+
+    place: int
+    mount: int
+    frame: bytes
+
+
 # -- actions --------------------------------------------------------------
 
 
@@ -220,6 +228,19 @@ class UseTerminal(Action, frozen=True):
     """The user's terminal stands for that of a rank, or does so no more."""
 
     is_on: bool
+
+
+class ServeRemote(Action, frozen=True):
+    """Carry out what a node's kernel asks for below a directory, in the user's file system.
+
+    Attributes:
+        frame: the request; empty: the mount is gone.
+    """
+
+    place: int
+    mount: int
+    directory: int
+    frame: bytes
 
 
 class Suspend(Action, frozen=True):

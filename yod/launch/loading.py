@@ -8,6 +8,7 @@ from native.machine import Action, DeadlineReached
 from native.text import shown
 from native.wire import alloc, codec, load
 from native.wire.base import MESSAGE_MAX_BYTES
+from native.wire.group import Remote
 from yod.launch.ending import Ending
 from yod.launch.events import (
     CopyToShared,
@@ -205,7 +206,13 @@ def load_message(plan: Plan, grant: alloc.Grant, limits: Limits) -> load.Load:
         dialects=plan.options.dialects,
         window=plan.options.window,
         merge_s=limits.merge_s if plan.options.style is Style.MERGED else 0.0,
+        remote=_remote(plan, limits),
     )
+
+
+def _remote(plan: Plan, limits: Limits) -> Remote | None:
+    directories = plan.options.remote
+    return Remote(directories, limits.remote_window_bytes) if directories else None
 
 
 def _arity(plan: Plan, limits: Limits) -> int:

@@ -53,6 +53,7 @@ from yod.launch.events import (
     OutputFailed,
     OutputWritten,
     ProgramsFound,
+    RemoteServed,
     Resized,
     Shared,
     SignalToPass,
@@ -80,7 +81,7 @@ Row = dict[type[Event] | type[Message], Method]
 MAY_BE_LATE: tuple[type[Event], ...] = (
     *(PeerGone, DeadlineReached, Continued, SuspensionAsked),
     *(OutputWritten, OutputFailed, OutputClosed, InputRead, Resized),
-    *(ObjectDelivered, ObjectUndelivered, Shared, NotShared, ProgramsFound),
+    *(ObjectDelivered, ObjectUndelivered, Shared, NotShared, ProgramsFound, RemoteServed),
 )
 
 
@@ -142,6 +143,8 @@ class Launch:
             io.Lines: outputs.lines_arrived,
             OutputWritten: outputs.written,
             InputRead: running.input_read,
+            io.RemoteRequest: running.remote_asked,
+            RemoteServed: running.remote_served,
         }
         at_the_end: Row = {
             **granted,

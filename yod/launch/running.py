@@ -1,14 +1,23 @@
-"""While the application runs: its completions, the kill delay, its input, its warnings."""
+"""While the application runs: its completions, the kill delay, input, remote files, warnings."""
 
 from __future__ import annotations
 
 import signal
 
+from native.errors import PeerProtocolError
 from native.limits import Limits
 from native.machine import Action, DeadlineReached
 from native.wire import io, load, pmi
 from yod.launch.ending import Ending
-from yod.launch.events import InputRead, ReadInput, Resized, Tell, UseTerminal
+from yod.launch.events import (
+    InputRead,
+    ReadInput,
+    RemoteServed,
+    Resized,
+    ServeRemote,
+    Tell,
+    UseTerminal,
+)
 from yod.launch.phases import Progress
 from yod.launch.report import Report
 from yod.launch.spawn import Spawner
@@ -111,6 +120,25 @@ class Running:
     def input_read(self, event: InputRead, now: float) -> list[Action]:
         """Input for rank 0."""
         return self._tree.send(io.Input(self._tree.job_id, event.data))
+
+    # -- remote files -----------------------------------------------------
+
+    def remote_asked(self, asked: io.RemoteRequest, now: float) -> list[Action]:
+        """Any phase with nodes: ranks need files before they are at their entry.
+
+        Raises:
+            PeerProtocolError: the job has no such directory, or no such node.
+        """
+        if asked.directory >= len(self._options.remote):
+            raise PeerProtocolError(f"remote files of directory {asked.directory}")
+        if asked.place >= len(self._tree.nodes):
+            raise PeerProtocolError(f"remote files for place {asked.place}")
+        return [ServeRemote(asked.place, asked.mount, asked.directory, asked.frame)]
+
+    def remote_served(self, event: RemoteServed, now: float) -> list[Action]:
+        """It has been carried out."""
+        reply = io.RemoteReply(self._tree.job_id, event.place, event.mount, event.frame)
+        return self._tree.send(reply)
 
     # -- warnings ---------------------------------------------------------
 

@@ -75,6 +75,7 @@ class Options(Struct, frozen=True):
         files: that the ranks write to (``-o``, ``-e``); None: all that they write goes to yod.
         tee: that yod writes to what it shows, too (``--tee``); None: there are none.
         window: of the terminal that the only rank with input has (``--pty``); None: it has none.
+        remote: directories whose files are yod's, as ranks see them (``--remote-io``).
     """
 
     is_quiet: bool = False
@@ -100,6 +101,7 @@ class Options(Struct, frozen=True):
     time_limit: TimeLimit | None = None
     files: RankFiles | None = None
     tee: RankFiles | None = None
+    remote: tuple[bytes, ...] = ()
     dialects: tuple[Dialect, ...] = ()
     window: Window | None = None
 

@@ -7,7 +7,7 @@ import os
 from native.host import programs
 from native.wire import keeper as wire
 from pct.events import RunSaver
-from pct.look_events import RunLooker
+from pct.rare_events import RunLooker
 
 _INHERITED = ("PATH", "LANG", "LC_ALL", "LC_CTYPE")
 

@@ -13,7 +13,7 @@ from native.wire.group import STACKS_MAX_BYTES
 from pct.host.kept.command import command_spec
 from pct.host.kept.processes import NOT_STARTED, KeptProcesses
 from pct.host.spawn.spawner import Spawner
-from pct.look_events import LookerEnded, RunLooker
+from pct.rare_events import LookerEnded, RunLooker
 
 
 class LookerProcess:

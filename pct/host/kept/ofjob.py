@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from native.loop.reactor import Reactor
 from native.machine import Event, JobEvent
-from pct import events, look_events
+from pct import events, rare_events
 from pct.host.spawn.spawner import Spawner
 
 if TYPE_CHECKING:
@@ -46,9 +46,9 @@ class JobHelpers:
                 saver.tell(action)
             case events.KillSaver() if (saver := self._savers.get(job_id)) is not None:
                 saver.kill()
-            case look_events.RunLooker():
+            case rare_events.RunLooker():
                 self._run_looker(action)
-            case look_events.KillLooker() if (looker := self._lookers.get(job_id)) is not None:
+            case rare_events.KillLooker() if (looker := self._lookers.get(job_id)) is not None:
                 looker.kill()
 
     def drop(self, job_id: int) -> None:
@@ -84,7 +84,7 @@ class JobHelpers:
             text = f"its saver cannot be started: {error}"
             self._handle(events.SaverEnded(action.job_id, trouble=text))
 
-    def _run_looker(self, action: look_events.RunLooker) -> None:
+    def _run_looker(self, action: rare_events.RunLooker) -> None:
         from pct.host.kept.lookers import LookerProcess  # likewise
 
         around = self._reactor, self._spawner, self._happened
@@ -92,7 +92,7 @@ class JobHelpers:
             self._lookers[action.job_id] = LookerProcess(action, *around)
         except (OSError, ValueError) as error:
             text = f"nothing can look at the ranks: {error}"
-            self._handle(look_events.LookerEnded(action.job_id, b"", text))
+            self._handle(rare_events.LookerEnded(action.job_id, b"", text))
 
     def _happened(self, event: JobEvent) -> None:
         match event:
@@ -100,6 +100,6 @@ class JobHelpers:
                 self._hooks.pop(job_id).close()
             case events.SaverEnded(job_id):
                 self._savers.pop(job_id).close()
-            case look_events.LookerEnded(job_id):
+            case rare_events.LookerEnded(job_id):
                 self._lookers.pop(job_id).close()
         self._handle(event)

@@ -1,4 +1,4 @@
 """Rules that parts of a job stand on, each to be read alone: objects, outcomes, output, listeners.
 
-No I/O. Imports native, pct.account, pct.events, pct.look_events, pct.tree.
+No I/O. Imports native, pct.account, pct.events, pct.rare_events, pct.tree.
 """

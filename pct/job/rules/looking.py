@@ -11,7 +11,7 @@ from native.machine import Action
 from native.nodelist import format_nodes
 from native.wire import alloc, load
 from native.wire.group import Look, Seen
-from pct.look_events import KillLooker, LookerEnded, RunLooker
+from pct.rare_events import KillLooker, LookerEnded, RunLooker
 from pct.tree.group import Group
 
 LOOK_S = 20.0  # it has so long for all ranks of the node

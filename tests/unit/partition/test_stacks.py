@@ -8,7 +8,7 @@ from native.wire.group import Look, Seen
 from partition.stacks.looker import _EU_FRAME, _GDB_FRAME, _matched
 from partition.stacks.tree import DEPTH_MAX, Tree
 from pct.job.rules.looking import LOOK_S, Looking
-from pct.look_events import KillLooker, LookerEnded, RunLooker
+from pct.rare_events import KillLooker, LookerEnded, RunLooker
 from pct.tree.group import Group
 from tests.unit.pct import job_of
 from tests.unit.yod import launch_of

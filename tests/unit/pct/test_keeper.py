@@ -35,6 +35,7 @@ SPEC = wire.KeeperSpec(
     ),
     ignored=(1, 64),
     group=b"/sys/fs/cgroup/job-7",
+    remote=(b"/data",),
 )
 
 
@@ -72,6 +73,7 @@ def test_a_specification_is_laid_out_as_the_protocol_says() -> None:
     assert reader.strings() == [b"/lib/yodhold.so"]
     assert reader.strings() == [b"/sys/fs/cgroup/job-7"]
     assert reader.strings() == [b""]  # denied devices
+    assert reader.strings() == [b"/data"]  # directories of remote files
     assert reader.strings() == [b"A=1", b"B=\xff"]
     assert reader.take("I") == (1,)
     assert [reader.strings() for _ in range(3)] == [

@@ -1,0 +1,62 @@
+"""What happens to few jobs: a node looks at their ranks, or passes on requests for remote files."""
+
+from __future__ import annotations
+
+from native.machine import JobAction, JobEvent
+from pct.events import HelperAction
+
+
+class LookerEnded(JobEvent, frozen=True):
+    """No process of what looked at ranks is left.
+
+    Attributes:
+        stacks: what it has found.
+        trouble: what is wrong with it; empty: nothing is.
+    """
+
+    stacks: bytes
+    trouble: str
+
+
+class RunLooker(HelperAction, frozen=True):
+    """Start what looks at ranks, as the job's owner; answered by :class:`LookerEnded`.
+
+    Attributes:
+        words: its arguments.
+    """
+
+    words: tuple[bytes, ...]
+    uid: int
+    gid: int
+    groups: tuple[int, ...]
+
+
+class KillLooker(HelperAction, frozen=True):
+    """Kill what looks at ranks."""
+
+
+class RemoteAsked(JobEvent, frozen=True):
+    """The kernel of this node asks for something of remote files.
+
+    Attributes:
+        mount: its number here, from 0.
+        directory: over which it is, an index into the load's.
+        frame: the request; empty: the mount is gone.
+    """
+
+    mount: int
+    directory: int
+    frame: bytes
+
+
+class AnswerRemote(JobAction, frozen=True):
+    """Give the kernel of this node a reply."""
+
+    mount: int
+    frame: bytes
+
+
+class PauseRemote(JobAction, frozen=True):
+    """Read no further requests; or, if not ``is_on``, read on."""
+
+    is_on: bool
