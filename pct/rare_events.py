@@ -60,3 +60,9 @@ class PauseRemote(JobAction, frozen=True):
     """Read no further requests; or, if not ``is_on``, read on."""
 
     is_on: bool
+
+
+class LetDie(JobAction, frozen=True):
+    """Let signals end ranks that their keepers hold before that."""
+
+    ranks: tuple[int, ...]

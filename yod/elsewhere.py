@@ -32,7 +32,7 @@ _TIME = "use -time T for a time limit: 90 minutes, 1:30:00; -t is -timing"
 _MEMBERS = "use a load file for several programs, a line each: yod LOAD-FILE"
 _BATCH = "that is for jobs that wait in a queue: yodjob submit --help"
 _AFTER = "use --after afterok:17 for a job, in an allocation afterok:17.3 for a step of it"
-_TRACING = "yod does not trace or debug ranks"
+_TRACING = "yod does not trace or debug ranks; -bt shows the stacks of those that die by a signal"
 _START = "yod does not stop between the load and main"
 
 # By name without dashes. Letters first; then the original's; then long names.
@@ -49,7 +49,7 @@ TABLE = {
     "x": f"{_ENVIRONMENT}; nodes are -list L",
     "s": _RANKS,
     "p": "use --partition ADDRESS for a partition",
-    "g": _TRACING,
+    "g": "use -bt for the stacks of ranks that die by a signal",
     "u": _LINES,
     "H": _HOSTS,
     "J": _BATCH,
@@ -60,7 +60,6 @@ TABLE = {
     "alloc": _START,
     "attach": _START,
     "sleep": _START,
-    "bt": _TRACING,
     "strace": _TRACING,
     "straceoptions": _TRACING,
     "stracenodes": _TRACING,

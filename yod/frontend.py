@@ -174,6 +174,7 @@ def prepare(given: Given, words: list[str], invocation: Invocation) -> Prepared:
         dialects=_dialects(given),
         window=window,
         remote=_remote(given),
+        wants_stacks="-bt" in given,
     )
     checkpointing = None
     if any(name in given for name in CHECKPOINT_NAMES):

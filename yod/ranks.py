@@ -22,6 +22,7 @@ class RankResult(Struct, frozen=True):
             was started, and its end is not known; ``never``: it was not started.
         was_killed_by_yod: the signal was yod's, because the job ended.
         user_s: processor time.
+        stack: where it was when a signal ended it, the outermost frame first (``-bt``).
     """
 
     rank: int
@@ -36,6 +37,7 @@ class RankResult(Struct, frozen=True):
     user_s: float = 0.0
     system_s: float = 0.0
     max_rss_bytes: int = 0
+    stack: tuple[str, ...] = ()
 
 
 class Record(Struct, frozen=True):
@@ -101,12 +103,12 @@ def rank_of(report: Report, rank: int) -> RankResult:
     node = report.node_names.get(number, "")
     done = report.completions.get(rank)
     if done is not None:
-        return _ended(done, node)
+        return _ended(done, node, tuple(line.strip() for line in report.stacks.get(rank, ())))
     unix_pid = report.unix_pids.get(rank, 0)
     return RankResult(rank, node, number, unix_pid, None, None, "lost" if unix_pid else "never")
 
 
-def _ended(done: Completion, node: str) -> RankResult:
+def _ended(done: Completion, node: str, stack: tuple[str, ...]) -> RankResult:
     signal = done.wait_status & 0x7F
     return RankResult(
         rank=done.rank,
@@ -121,6 +123,7 @@ def _ended(done: Completion, node: str) -> RankResult:
         user_s=done.user_s,
         system_s=done.system_s,
         max_rss_bytes=done.max_rss_bytes,
+        stack=stack,
     )
 
 

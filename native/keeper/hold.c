@@ -45,6 +45,10 @@ static void release (struct keeper *k, size_t index)
     if (rank->state != RANK_HELD)
         return;
     rank->state = RANK_RELEASED;
+    if (k->spec->ranks[index].flags & RANK_IS_TRACED
+        && trace_on (rank->unix_pid, rank->how == HELD_TRACE)
+        && rank->how == HELD_TRACE)
+        return;
     if (rank->how == HELD_PRELOAD)
         k->go_owed++;
     else if (rank->how == HELD_TRACE)

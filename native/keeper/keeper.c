@@ -32,6 +32,7 @@
 #include "prepare.h"
 #include "reap.h"
 #include "signals.h"
+#include "trace.h"
 
 #define COMPANY_MS 2
 #define HELD_TOGETHER_MS 20
@@ -43,11 +44,12 @@ enum command_kind {
     COMMAND_SIGNAL = 2,
     COMMAND_END = 3,
     COMMAND_WINDOW = 4,
+    COMMAND_LET_DIE = 5,
 };
 
 struct command {
     uint32_t kind;
-    uint32_t rank;                      /* SIGNAL: the rank, or ALL_RANKS */
+    uint32_t rank;                      /* SIGNAL: or ALL_RANKS; LET_DIE */
     int32_t signo;                      /* WINDOW: rows, columns << 16 */
     uint32_t zero;
 };
@@ -71,6 +73,9 @@ static void obey (struct keeper *k, const struct command *command)
         break;
     case COMMAND_WINDOW:
         terminal_resize (&k->starter.terminal, (uint32_t) command->signo);
+        break;
+    case COMMAND_LET_DIE:
+        trace_let_die (k, command->rank);
         break;
     }
 }

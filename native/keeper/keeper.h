@@ -5,6 +5,7 @@
  *   hold.h     start the ranks, hold each at its entry, release them
  *   look.h     find out which MPI library a released rank uses
  *   reap.h     report how ranks ended
+ *   trace.h    hold ranks at their exec, and before a signal ends them
  *   signals.h  send signals to ranks, kill what is left
  * keeper.c has the commands and the loop. One thread; one state a process.
  * main.c makes it a program.
@@ -40,6 +41,7 @@ struct rank {
     enum rank_state state;
     enum held_how how;
     uint64_t sent;                      /* bit signo - 1: we sent it that */
+    int dying_of;                       /* trace.h: this signal; 0: it is not */
 };
 
 struct keeper {
@@ -57,6 +59,7 @@ struct keeper {
     bool has_children;
     int signal_fd;
     struct outbox box;
+    size_t n_dying_held;                /* trace.h: so many there have been */
     size_t n_dying;                     /* were killed, not yet reaped */
     int kill_wait_ms;
     int64_t go_ms;                     /* monotonic */

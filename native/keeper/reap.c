@@ -82,7 +82,8 @@ void reap_children (struct keeper *k)
     while ((child = wait4 (-1, &wait_status, WNOHANG | __WALL, &used)) > 0) {
         index = find (k, child);
         if (WIFSTOPPED (wait_status)) {         /* only what we trace */
-            if (trace_stopped (child, wait_status) && index < k->n_started)
+            if (!trace_dying (k, child, wait_status)
+                && trace_stopped (child, wait_status) && index < k->n_started)
                 hold_at_entry (k, index, HELD_TRACE);
             continue;
         }

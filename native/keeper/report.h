@@ -21,6 +21,7 @@ enum report_kind {
     REPORT_FAILED = 6,                  /* the keeper itself; text */
     REPORT_DEVICES_OPEN = 7,            /* none is denied; text */
     REPORT_MOUNTED = 8,                 /* rank: which directory; fds */
+    REPORT_DYING = 9,                   /* value: signal; step: its thread */
 };
 
 enum held_how {

@@ -166,7 +166,7 @@ static void take_ranks (struct cursor *c, struct spec *spec)
         rank->flags = take_u32 (c);
         rank->environment = take_strings (c);
         if (!c->problem && (program >= spec->n_programs
-                            || rank->flags & ~127u
+                            || rank->flags & ~255u
                             || !may_have_terminal (spec, rank)
                             || (rank->flags & RANK_WANTS_PORTALS
                                 && spec->listen_nid == 0)))
@@ -178,6 +178,7 @@ static void take_ranks (struct cursor *c, struct spec *spec)
         if (rank->flags & RANK_HAS_TERMINAL)
             rank->window = take_u32 (c);
         spec->wants_portals |= (rank->flags & RANK_WANTS_PORTALS) != 0;
+        spec->is_traced |= (rank->flags & RANK_IS_TRACED) != 0;
         if (!c->problem)
             rank->program = &spec->programs[program];
     }

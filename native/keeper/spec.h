@@ -34,6 +34,7 @@ enum spec_rank_flags {
     RANK_HAS_FILES = 16,                /* for its output */
     RANK_APPENDS = 32,                  /* to them; else they are empty first */
     RANK_HAS_TERMINAL = 64,             /* instead of three streams */
+    RANK_IS_TRACED = 128,               /* held at a signal that ends it */
 };
 
 struct spec_limit {
@@ -76,6 +77,7 @@ struct spec {
     uint64_t ignored;                   /* bit signo - 1: ranks ignore it */
     bool wants_portals;                 /* some rank does */
     bool has_terminal;                  /* likewise, and no other */
+    bool is_traced;                     /* some rank is */
     gid_t *groups;
     struct spec_limit *limits;
     const char *hold_library;          /* "": none, so always trace */

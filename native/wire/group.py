@@ -28,6 +28,7 @@ from native.wire.base import (
 
 RECIPE_MAX_BYTES = 64 * 1024
 STACKS_MAX_BYTES = 32 * 1024
+DYING = 0  # number of what is seen of ranks that a signal ends, which nobody has asked for
 INPUTS_MAX = 1024
 REMOTE_MAX = 16  # directories
 
@@ -164,7 +165,7 @@ class Look(JobMessage, frozen=True, tag="group.look"):
 
 
 class Seen(JobMessage, frozen=True, tag="group.seen"):
-    """Up: where the ranks of one node are.
+    """Up: where the ranks of one node are; with number DYING those that a signal is ending.
 
     Attributes:
         stacks: one tree of stacks as text (partition/stacks/tree.py), cut where it is too long.

@@ -2,10 +2,8 @@
 
 Both ends are on one host and of one release, so this is no MessagePack but structs that C reads as
 they lie: little-endian, unaligned, checked field by field, as KEEPER.md in this folder says.
-
-What a keeper is to start is the specification, a file, its descriptor 4. Commands, 16 bytes a
-packet, and reports, 256 bytes each and up to 32 a packet, go over descriptor 3, a SOCK_SEQPACKET
-socket.
+What a keeper is to start is the specification, its descriptor 4. Commands, 16 bytes a packet, and
+reports, 256 bytes each and up to 32 a packet, go over descriptor 3, a packet socket.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ from typing import Any
 from msgspec import Struct
 
 from native.errors import PeerProtocolError
-from native.text import shown
+from native.text import REASONS, shown
 
 MAGIC = 0x314B4F59
 RANKS_MAX = 1 << 16  # of one keeper: SLOTS_MAX
@@ -33,10 +31,9 @@ REPORTS_PER_PACKET = 32
 FDS_PER_PACKET = 128
 
 _WANTS_STDIN, _WANTS_PMI, _WANTS_PORTALS, _IS_BOUND = 1, 2, 4, 8
-_HAS_FILES, _APPENDS, _HAS_TERMINAL = 16, 32, 64
+_HAS_FILES, _APPENDS, _HAS_TERMINAL, _IS_TRACED = 16, 32, 64, 128
 _WAS_RELEASED, _WAS_SIGNALLED = 1, 2
 _ALL_ONES = (1 << 64) - 1
-
 _U32 = Layout("<I")
 _HEAD = Layout("<IIQ9IQ")
 _LIMIT = Layout("<IQQ")
@@ -138,6 +135,7 @@ class KeeperSpec(Struct, frozen=True):
         group: directory of the job's control group; empty: the keeper stays in its parent's.
         denied: character devices that the group may not open, as ``195:1 226:129``.
         remote: directories over which file systems are mounted, in a namespace of the ranks.
+        is_traced: a rank that a signal will end is held first: :class:`RankDying`.
     """
 
     job_id: int
@@ -155,6 +153,7 @@ class KeeperSpec(Struct, frozen=True):
     group: bytes = b""
     denied: bytes = b""
     remote: tuple[bytes, ...] = ()
+    is_traced: bool = False
 
     @property
     def wants_portals(self) -> bool:
@@ -198,7 +197,7 @@ class ExecFailed(Struct, frozen=True):
 
     def explain(self) -> str:
         """One line for the user: what was at fault, and why."""
-        reason = _REASONS.get(self.errno) or errno_names.errorcode.get(self.errno, "an error")
+        reason = REASONS.get(self.errno) or errno_names.errorcode.get(self.errno, "an error")
         text = _EXPLANATIONS[self.step].format(text=shown(self.text), reason=reason)
         if self.step is ExecStep.INTERPRETER and self.text.endswith("\r"):
             text += "; its first line ends in a carriage return: convert it with dos2unix"
@@ -229,6 +228,14 @@ class RankEnded(Struct, frozen=True):
     ended_at: float
     mpi_library: str = ""
     was_signalled: bool = False
+
+
+class RankDying(Struct, frozen=True):
+    """A signal will end the rank, which is stopped until :func:`encode_let_die`."""
+
+    rank: int
+    signo: int
+    thread: int  # that got it; the process id, if it is the first one
 
 
 class KeeperEmpty(Struct, frozen=True):
@@ -263,7 +270,8 @@ class MountTaken(Struct, frozen=True):
     directory: int
 
 
-Report = RankStarted | RankHeld | ExecFailed | RankEnded | KeeperEmpty | KeeperLost | DevicesOpen
+_OfRank = RankStarted | RankHeld | ExecFailed | RankDying | RankEnded
+Report = _OfRank | KeeperEmpty | KeeperLost | DevicesOpen
 Taken = StreamsTaken | MountTaken
 
 
@@ -272,22 +280,6 @@ class KeeperFailed(Struct, frozen=True):
 
     reason: str
 
-
-_REASONS = {
-    errno_names.ENOENT: "no such file or directory",
-    errno_names.EACCES: "permission denied",
-    errno_names.ENOEXEC: "neither a binary of this machine nor a script that starts with #!",
-    errno_names.E2BIG: "arguments and environment are too long",
-    errno_names.ENOMEM: "out of memory",
-    errno_names.ETXTBSY: "the file is open for writing",
-    errno_names.ELOOP: "too many links or interpreters",
-    errno_names.ENOTDIR: "not a directory",
-    errno_names.EAGAIN: "the limit of processes is reached (ulimit -u)",
-    errno_names.EMFILE: "the limit of open files is reached (ulimit -n)",
-    errno_names.ENFILE: "the node has no more open files",
-    errno_names.EIO: "input/output error",
-    errno_names.EPERM: "not permitted",
-}
 
 _EXPLANATIONS = {
     ExecStep.STREAMS: "cannot make its standard streams: {reason}",
@@ -370,6 +362,7 @@ def encode_spec(spec: KeeperSpec, parent_unix_pid: int, hold_library: bytes) -> 
             flags |= _WANTS_PORTALS
         flags |= _IS_BOUND * bool(rank.cpus) | _HAS_FILES * (rank.files is not None)
         flags |= _APPENDS * rank.appends | _HAS_TERMINAL * (rank.window is not None)
+        flags |= _IS_TRACED * spec.is_traced
         parts += [_RANK.pack(rank.rank, rank.program, flags), _strings(rank.environment)]
         if rank.cpus:
             parts.append(_cpu_mask(rank.cpus))
@@ -395,6 +388,11 @@ def encode_signal(signo: int, rank: int | None = None) -> bytes:
 def encode_window(rows: int, columns: int) -> bytes:
     """The terminal of a rank has another size."""
     return _COMMAND.pack(4, 0, rows | columns << 16, 0)
+
+
+def encode_let_die(rank: int) -> bytes:
+    """Let the signal end a rank that is dying."""
+    return _COMMAND.pack(5, rank, 0, 0)
 
 
 def encode_end() -> bytes:
@@ -443,6 +441,8 @@ def _decode(record: tuple[Any, ...]) -> tuple[Report | Taken | KeeperFailed, ...
             return ((KeeperFailed, DevicesOpen)[kind - 6](_text(text, size)),)
         case 8 if fds == 16:
             return (MountTaken(rank),)
+        case 9:
+            return (RankDying(rank, value, step),)
     raise ValueError(f"kind {kind}")
 
 

@@ -164,6 +164,7 @@ class Load(JobMessage, frozen=True, tag="load.load"):
         window: of the terminal that the rank with the input has; None: it has none.
         merge_s: how long a line waits at a node for that of other ranks; 0: none is folded.
         remote: directories whose files yod has; None: all files are those of the nodes.
+        wants_stacks: of ranks that die by a signal.
     """
 
     credential: bytes
@@ -191,6 +192,7 @@ class Load(JobMessage, frozen=True, tag="load.load"):
     window: Window | None = None
     merge_s: Seconds = 0.0
     remote: Remote | None = None
+    wants_stacks: bool = False
 
     def __post_init__(self) -> None:
         demand_fitting(self.nodes, self.runs)
@@ -434,10 +436,7 @@ class Completions(JobMessage, frozen=True, tag="load.completions"):
 
 
 class AllDone(JobMessage, frozen=True, tag="load.all_done"):
-    """Down: the job is over; end what is left of it and give the slots back.
-
-    Also ends a job that is still being loaded.
-    """
+    """Down: the job is over, loaded or not; end what is left of it, give the slots back."""
 
 
 class Released(OfNodes, frozen=True, tag="load.released"):

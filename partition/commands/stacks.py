@@ -46,7 +46,7 @@ def stack(job_id: str, is_json: bool) -> None:
 
 
 @click.command(hidden=True)
-@click.argument("words", nargs=2)
+@click.argument("words", nargs=-1)
 def looker(words: tuple[str, ...]) -> None:
     """Look at the ranks of a node, as the pct says."""
     from partition.stacks.looker import run

@@ -27,6 +27,8 @@ _PYTHON = re.compile(rb"(^|/)(lib)?python3?[.0-9]*[^/]*$")
 _GDB_FRAME = re.compile(
     r"^#\d+\s+(?:0x[0-9a-f]+ in )?(?P<name>\S+) ?\(.*?\)(?: (?:at|from) (?P<at>\S+))?"
 )
+_RUNS_PYTHON = "_PyEval_EvalFrameDefault"
+_PYTHONS = ("_Py", "Py", "cfunction_", "method_", "slot_", "object_", "type_call")  # its own
 _EU_FRAME = re.compile(r"^#\d+\s+0x[0-9a-f]+ (?P<name>[^ ]+)(?:.* - (?P<at>\S+))?")
 
 
@@ -45,21 +47,26 @@ def run(words: Sequence[str]) -> int:
     """Look at the ranks, and write their tree.
 
     Args:
-        words: the ranks, as in ``0..3``, and their processes, with commas.
+        words: the ranks, as in ``0..3``, and their processes, with commas. If they are dying, the
+            threads that do; only these are looked at then.
     """
     ranks = nodelist.parse(words[0])
     unix_pids = [int(word) for word in words[1].split(",")]
     missing = Missing()
     sessions = _sessions(set(unix_pids))
-    wanted = [
-        (rank, unix_pid)
-        for rank, leader in zip(ranks, unix_pids, strict=True)
-        for unix_pid in sessions.get(leader, [])[:PROCESSES_MAX]
-    ]
+    if len(words) > 2:
+        threads = [int(word) for word in words[2].split(",")]
+        wanted = list(zip(ranks, unix_pids, threads, strict=True))
+    else:
+        wanted = [
+            (rank, unix_pid, unix_pid)
+            for rank, leader in zip(ranks, unix_pids, strict=True)
+            for unix_pid in sessions.get(leader, [])[:PROCESSES_MAX]
+        ]
     tree = Tree()
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        looks = pool.map(lambda each: _frames(each[1], missing), wanted)
-        for (rank, _), frames in zip(wanted, looks, strict=True):
+        looks = pool.map(lambda each: _frames(each[1], each[2], missing), wanted)
+        for (rank, _, _), frames in zip(wanted, looks, strict=True):
             if frames:
                 tree.add((rank,), frames)
     sys.stdout.write(tree.text())
@@ -87,8 +94,8 @@ def _sessions(leaders: set[int]) -> dict[int, list[int]]:
     }
 
 
-def _frames(unix_pid: int, missing: Missing) -> list[str]:
-    """The stack of one process under its name, the outermost frame first; empty: it has ended."""
+def _frames(unix_pid: int, thread: int, missing: Missing) -> list[str]:
+    """The stack of a thread of a process, the outermost frame first; empty: it has ended."""
     try:
         name = Path(f"/proc/{unix_pid}/comm").read_text(errors="replace").strip()
         state = (
@@ -97,9 +104,15 @@ def _frames(unix_pid: int, missing: Missing) -> list[str]:
     except OSError:
         return []
     head = f"{name} (stopped)" if state in "Tt" else name
+    if state in "Tt" and _is_python(unix_pid):
+        python = _python_frames(unix_pid, thread, missing, "--nonblocking")  # it fails to stop it
+        native = _by_eu_stack(unix_pid, thread, missing) or _by_gdb(unix_pid, thread, missing)
+        if frames := together(python, native):
+            return [head, *frames]
+        return [head, _by_kernel(unix_pid)]
     ways = (_by_py_spy,) if _is_python(unix_pid) else ()
     for way in (*ways, _by_eu_stack, _by_gdb):
-        if frames := way(unix_pid, missing):
+        if frames := way(unix_pid, thread, missing):
             return [head, *frames]
     return [head, _by_kernel(unix_pid)]
 
@@ -127,18 +140,51 @@ def _said(words: Sequence[str], missing: Missing) -> str:
     return done.stdout.decode(errors="replace") if done.returncode == 0 else ""
 
 
-def _by_py_spy(unix_pid: int, missing: Missing) -> list[str]:
+def together(python: Sequence[tuple[str, bool]], native: Sequence[str]) -> list[str]:
+    """The frames of Python in the places of those of C that run them, the outermost first.
+
+    Args:
+        python: with each frame whether a frame of C begins with it: one runs several.
+    """
+    runs = [number for number, frame in enumerate(native) if frame.startswith(_RUNS_PYTHON)]
+    if not python or not runs:
+        return [frame for frame, _ in python] or list(native)
+    groups: list[list[str]] = []
+    for frame, is_first in python:
+        if is_first or not groups:
+            groups.append([])
+        groups[-1].append(frame)
+    if len(groups) != len(runs):  # this Python does not tell: all of it, and what it has called
+        groups, runs = [[frame for frame, _ in python]], runs[-1:]
+    frames: list[str] = []
+    for group, first, after in zip(groups, runs, [*runs[1:], len(native)], strict=True):
+        called = [frame for frame in native[first + 1 : after] if not frame.startswith(_PYTHONS)]
+        frames += [*group, *called]
+    return frames
+
+
+def _by_py_spy(unix_pid: int, thread: int, missing: Missing) -> list[str]:
+    return [frame for frame, _ in _python_frames(unix_pid, thread, missing)]
+
+
+def _python_frames(
+    unix_pid: int, thread: int, missing: Missing, *options: str
+) -> list[tuple[str, bool]]:
+    """The frames of Python, and whether a frame of C begins with each."""
     beside = os.path.join(os.path.dirname(sys.executable), "py-spy")
     program = beside if os.access(beside, os.X_OK) else shutil.which("py-spy")
     if program is None:
         missing.say("for the frames of Python install py-spy (pip install 'yod[stack]')")
         return []
-    said = _said([program, "dump", "--json", "--pid", str(unix_pid)], missing)
+    said = _said([program, "dump", "--json", *options, "--pid", str(unix_pid)], missing)
     try:
         threads = json.loads(said) if said else []
-        main = next(thread for thread in threads if thread["os_thread_id"] in (None, unix_pid))
+        main = next(each for each in threads if each["os_thread_id"] in (None, thread))
         frames = [
-            f"{each['name']} ({each['short_filename'] or each['filename']}:{each['line']})"
+            (
+                f"{each['name']} ({each['short_filename'] or each['filename']}:{each['line']})",
+                bool(each.get("is_shim_entry", each.get("is_entry", True))),
+            )
             for each in reversed(main["frames"])
         ]
     except (ValueError, LookupError, TypeError, StopIteration):
@@ -146,19 +192,19 @@ def _by_py_spy(unix_pid: int, missing: Missing) -> list[str]:
     return frames
 
 
-def _by_eu_stack(unix_pid: int, missing: Missing) -> list[str]:
+def _by_eu_stack(unix_pid: int, thread: int, missing: Missing) -> list[str]:
     program = shutil.which("eu-stack")
     if program is None:
         return []
-    return _matched(_EU_FRAME, _said([program, "-1", "-p", str(unix_pid)], missing))
+    return _matched(_EU_FRAME, _said([program, "-1", "-p", str(thread)], missing))
 
 
-def _by_gdb(unix_pid: int, missing: Missing) -> list[str]:
+def _by_gdb(unix_pid: int, thread: int, missing: Missing) -> list[str]:
     program = shutil.which("gdb")
     if program is None:
         missing.say("for the frames of C install gdb or elfutils")
         return []
-    words = [program, "-nx", "-batch", "-p", str(unix_pid), "-ex", "bt -frame-arguments none"]
+    words = [program, "-nx", "-batch", "-p", str(thread), "-ex", "bt -frame-arguments none"]
     return _matched(_GDB_FRAME, _said(words, missing))
 
 

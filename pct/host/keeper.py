@@ -191,6 +191,10 @@ class Keeper:
         """The terminal of a rank has another size."""
         self._send(wire.encode_window(rows, columns))
 
+    def let_die(self, rank: int) -> None:
+        """Let a signal end a rank that is held before its end."""
+        self._send(wire.encode_let_die(rank))
+
     def end(self) -> None:
         """Kill all processes below the keeper; ``KeeperEmpty`` will follow."""
         self._send(wire.encode_end())

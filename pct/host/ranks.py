@@ -10,7 +10,7 @@ import fcntl
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING
@@ -128,6 +128,12 @@ class JobRanks:
             self._abort(None)
         for keeper in self._keepers.values():
             keeper.signal(signal_number)
+
+    def let_die(self, ranks: Iterable[int]) -> None:
+        """Let signals end ranks that are held before their end."""
+        for keeper in self._keepers.values():  # one that has not the rank does nothing
+            for rank in ranks:
+                keeper.let_die(rank)
 
     def end(self, world: int | None) -> None:
         """Kill the processes of a world; None: of all."""

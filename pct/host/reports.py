@@ -53,6 +53,8 @@ class Reports:
                 self._enter(rank, _Rank.STARTED, report)
             case wire.RankHeld(rank):
                 self._enter(rank, _Rank.HELD, report)
+            case wire.RankDying(rank):
+                self._demand(rank, _Rank.HELD, report)
             case wire.ExecFailed(rank):
                 if self._ranks.get(rank, _Rank.ENDED) is _Rank.ENDED:
                     raise _out_of_order(rank, report)

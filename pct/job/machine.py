@@ -110,12 +110,13 @@ class Job:
         self._hooks = hooks = _hooks(site, message, credential, ranks, *watched)
         self._starting = starting = Starting(*known, keepers, objects, wiring, ends, output, hooks)
         starting.gpus, starting.cores = gpus, cores
+        self._looking = looking = Looking(message, credential, group, keepers.unix_pids, ends.ranks)
+        starting.looking = looking
         around = (message, group, progress)
         self._loading = loading = Loading(*around, failures, objects, wiring, starting)
         self._forming = forming = Forming(*known, objects, starting, loading)
         self._killing = killing = Killing(message, keepers, unkillable_s)
         self._saving = saving = Saving(message, credential, ranks, group, progress, keepers, ends)
-        self._looking = looking = Looking(message, credential, group, keepers.unix_pids, ends.ranks)
         self._release = release = Release(
             *around, keepers, wiring, ends, output, killing, hooks, saving, looking
         )

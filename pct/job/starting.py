@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from pct.job.hooks import HookRuns
     from pct.job.no_hooks import NoHooks
     from pct.job.rules.listeners import Listeners
+    from pct.job.rules.looking import Looking
 
 MAP_PIECE = 8192  # ranks of the map in one message
 
@@ -74,6 +75,7 @@ class Starting:
         self.own_held: set[int] = set()
         self.gpus: tuple[Gpu, ...] = ()
         self.cores: Given = ()
+        self.looking: Looking
         self._message = message
         self._job_id = message.job_id
         self._credential = credential
@@ -173,6 +175,8 @@ class Starting:
                 return self._rank_held(rank, how, now)
             case keeper.ExecFailed() as failed:
                 return self._exec_failed(failed, world)
+            case keeper.RankDying(rank, _, thread):
+                return self.looking.dying(rank, thread, now)
             case keeper.RankEnded() as ended:
                 return self._ends.rank_ended(ended, world, now)
             case keeper.KeeperEmpty():

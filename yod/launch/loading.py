@@ -207,6 +207,7 @@ def load_message(plan: Plan, grant: alloc.Grant, limits: Limits) -> load.Load:
         window=plan.options.window,
         merge_s=limits.merge_s if plan.options.style is Style.MERGED else 0.0,
         remote=_remote(plan, limits),
+        wants_stacks=plan.options.wants_stacks,
     )
 
 

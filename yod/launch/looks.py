@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from native.machine import Action
-from native.wire.group import Look, Seen
+from native.wire.group import DYING, Look, Seen
 from yod.launch.events import LookAsked, Looked
 from yod.launch.phases import Progress
+from yod.launch.report import Report
 from yod.launch.tree import Tree
 
 LOOK_S = 30.0  # all nodes have so long: more than each has for its ranks
@@ -14,8 +15,9 @@ LOOK_S = 30.0  # all nodes have so long: more than each has for its ranks
 class Looks:
     """One look at a time. Who asks meanwhile has part in what is still to come."""
 
-    def __init__(self, progress: Progress, tree: Tree) -> None:
+    def __init__(self, progress: Progress, tree: Tree, report: Report) -> None:
         self._progress = progress
+        self._report = report
         self._tree = tree
         self._number = 0
         self._left: dict[int, str] = {}  # names of nodes that have not answered, by number
@@ -39,7 +41,10 @@ class Looks:
         return [Looked("", b"", f"its ranks do not run: {self._progress.phase.value}", 0)]
 
     def seen(self, message: Seen, now: float) -> list[Action]:
-        """A node has looked."""
+        """A node has looked, also at ranks that a signal is ending."""
+        if message.number == DYING:
+            self._report.saw(message)
+            return []
         if message.number != self._number or message.node not in self._left:
             return []
         name = self._left.pop(message.node)

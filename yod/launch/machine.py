@@ -114,7 +114,7 @@ class Launch:
         self._checkpoints = checkpoints = Checkpoints(
             plan, progress, tree, report, ending, limits.node_mtbf_s
         )
-        self._looks = looks = Looks(progress, tree)
+        self._looks = looks = Looks(progress, tree, report)
         self._time_limits = TimeLimits(
             plan.options, progress, tree, report, ending, checkpoints, limits.kill_delay_s
         )
@@ -139,6 +139,7 @@ class Launch:
             load.Held: loading.mapped,
             load.Late: notices.late,
             load.Completions: running.counted,
+            group.Seen: looks.seen,
             io.Output: outputs.arrived,
             io.Lines: outputs.lines_arrived,
             OutputWritten: outputs.written,
@@ -195,7 +196,6 @@ class Launch:
                 **before_end,
                 load.Completions: running.completed,
                 group.Done: checkpoints.done,
-                group.Seen: looks.seen,
                 LookAsked: looks.asked,
                 io.InputCredit: running.input_wanted,
                 Resized: running.resized,

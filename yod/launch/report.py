@@ -20,9 +20,11 @@ from collections.abc import Callable, Iterable
 from msgspec import Struct
 
 from native import nodelist
+from native.errors import UsageError
 from native.waitstatus import SIGNAL_BASE, exit_status, how_it_ended
 from native.wire.alloc import Grant
 from native.wire.base import JobEnd, State, clipped
+from native.wire.group import Seen
 from native.wire.load import Failure, FailureKind, Held, Outcome
 from native.wire.runs import Run
 from yod.launch.lines import LastWords
@@ -70,6 +72,7 @@ class Report:
         is_unready: a node could not be made ready by the site's hooks, and is drained.
         is_timed_out: its time limit has ended it.
         notes: further lines for the table's end.
+        stacks: lines, where ranks were that died by a signal, the outermost frame first.
         last_words: what the ranks have last written on standard error.
         stands_for: gives the end of the allocation whose PCTs the ranks are; None: they are a
             job of their own.
@@ -86,6 +89,7 @@ class Report:
         self.completions: dict[int, Completion] = {}
         self.notes: list[str] = []
         self.last_words = LastWords()
+        self.stacks: dict[int, list[str]] = {}
         self.stands_for: Callable[[], JobEnd] | None = None
         self.job_id = 0
         self.nodes: tuple[int, ...] = ()
@@ -201,8 +205,28 @@ class Report:
         self._told_of = self.first_failed
         return self.first_failure
 
+    def saw(self, message: Seen) -> None:
+        """A node has seen ranks that a signal is ending."""
+        for line in message.stacks.decode(errors="replace").splitlines():
+            try:
+                _, ranks, frame = line.split(" ", 2)
+                numbers = nodelist.parse(ranks)
+            except (ValueError, UsageError):  # cut where there was too much
+                continue
+            for rank in numbers:
+                if rank < self.size and rank not in self.completions:
+                    self.stacks.setdefault(rank, []).append(f"    {frame}")
+        where = self.node_names.get(message.node, "?")
+        if message.text and not any(message.text in note for note in self.notes):
+            self.note(f"stacks on {where}: {message.text}")
+
     def evidence(self) -> list[str]:
-        """What the rank that failed first has last written, where other output hides it."""
+        """Where the rank that failed first was, and what it has last written, if that is hidden."""
+        frames = self.stacks.get(self.first_failed, [])
+        head = [f"rank {self.first_failed} was here:"] if frames else []
+        return [*head, *frames, *self._hidden_words()]
+
+    def _hidden_words(self) -> list[str]:
         words = self.last_words.of(self.first_failed)
         if not words or self.last_words.are_seen(self.first_failed):
             return []
@@ -335,7 +359,8 @@ class Report:
         for name, size in zip(self._names, self._sizes, strict=True):
             if len(self._names) > 1:
                 lines.append(f"({name})")
-            lines += [self._row(rank) for rank in range(first, first + size)]
+            for rank in range(first, first + size):
+                lines += [self._row(rank), *self.stacks.get(rank, ())]
             first += size
         return [*lines, *self.notes]
 

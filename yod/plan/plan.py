@@ -74,6 +74,7 @@ class Options(Struct, frozen=True):
         time_limit: of the ranks (``-time``); None: they may run for any time.
         files: that the ranks write to (``-o``, ``-e``); None: all that they write goes to yod.
         tee: that yod writes to what it shows, too (``--tee``); None: there are none.
+        wants_stacks: of ranks that die by a signal (``-bt``).
         window: of the terminal that the only rank with input has (``--pty``); None: it has none.
         remote: directories whose files are yod's, as ranks see them (``--remote-io``).
     """
@@ -104,6 +105,7 @@ class Options(Struct, frozen=True):
     remote: tuple[bytes, ...] = ()
     dialects: tuple[Dialect, ...] = ()
     window: Window | None = None
+    wants_stacks: bool = False
 
     @property
     def terminal_rank(self) -> int:

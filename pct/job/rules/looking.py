@@ -1,20 +1,22 @@
 """Where the ranks of a node are: a process of their owner's looks at their stacks.
 
-One looks at a time. Who asks meanwhile is answered with what it finds.
+One looks at a time. Who asks meanwhile is answered with what it finds. Ranks that a signal is about
+to end stand still until they have been looked at (``yod -bt``); yod is told without asking.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 
 from native.machine import Action
 from native.nodelist import format_nodes
 from native.wire import alloc, load
-from native.wire.group import Look, Seen
-from pct.rare_events import KillLooker, LookerEnded, RunLooker
+from native.wire.group import DYING, Look, Seen
+from pct.rare_events import KillLooker, LetDie, LookerEnded, RunLooker
 from pct.tree.group import Group
 
 LOOK_S = 20.0  # it has so long for all ranks of the node
+DYING_MAX = 64  # ranks of the node that stand before their end; more die unseen
 
 
 class Looking:
@@ -39,13 +41,16 @@ class Looking:
         self._group = group
         self._unix_pids = unix_pids
         self._ended = ended
-        self._number: int | None = None  # of the request that is being answered; None: none is
+        self._number: int | None = None  # of the request that is to be answered; None: none is
+        self._waiting: dict[int, int] = {}  # dying ranks that nobody has looked at: their threads
+        self._shown: tuple[int, ...] = ()  # dying ranks that are looked at
+        self._runs = self._is_closing = False
         self._until: float | None = None
 
     @property
     def is_over(self) -> bool:
         """No process that looks is left here."""
-        return self._number is None
+        return not self._runs
 
     def deadline(self) -> float | None:
         """When the process that looks is to be killed; None: none runs."""
@@ -53,22 +58,25 @@ class Looking:
 
     def look(self, message: Look, now: float) -> list[Action]:
         """The parent asks."""
-        down = self._group.down(message)
-        was_over, self._number = self.is_over, message.number
-        if not was_over:
-            return down
-        ranks = sorted(self._unix_pids.keys() - self._ended)
-        if not ranks:
-            return [*down, *self._answer(b"", "")]
-        self._until = now + LOOK_S
-        unix_pids = ",".join(str(self._unix_pids[rank]) for rank in ranks)
-        words = (format_nodes(ranks).encode(), unix_pids.encode())
-        return [*down, RunLooker(self._job_id, words, *self._owner)]
+        self._number = message.number
+        return [*self._group.down(message), *self._next(now)]
+
+    def dying(self, rank: int, thread: int, now: float) -> list[Action]:
+        """A signal will end a rank, which waits for that until it has been looked at."""
+        if self._is_closing or len(self._waiting) + len(self._shown) >= DYING_MAX:
+            return [LetDie(self._job_id, (rank,))]
+        self._waiting[rank] = thread
+        return self._next(now)
 
     def ended(self, event: LookerEnded, now: float) -> list[Action]:
         """No process is left."""
-        self._until = None
-        return [] if self.is_over else self._answer(event.stacks, event.trouble)
+        self._until, self._runs = None, False
+        shown, self._shown = self._shown, ()
+        if not shown:
+            return [*self._answer(event.stacks, event.trouble), *self._next(now)]
+        # Above the ends of these ranks, which come later, yod knows where they were.
+        seen = Seen(self._job_id, DYING, self._node, event.stacks, event.trouble)
+        return [*self._group.up(seen), LetDie(self._job_id, shown), *self._next(now)]
 
     def seen_below(self, place: int, message: Seen, now: float) -> list[Action]:
         """A node of a child's subtree has answered."""
@@ -83,12 +91,36 @@ class Looking:
 
     def hurry(self) -> list[Action]:
         """The job ends: what looks is killed."""
+        self._is_closing = True
+        waiting, self._waiting = tuple(self._waiting), {}
+        actions: list[Action] = [LetDie(self._job_id, waiting)] if waiting else []
         if self._until is None:
-            return []
+            return actions
         self._until = None
-        return [KillLooker(self._job_id)]
+        return [*actions, KillLooker(self._job_id)]
+
+    def _next(self, now: float) -> list[Action]:
+        """Start what looks, if somebody waits for it and none runs."""
+        if self._runs:
+            return []
+        if self._waiting:
+            threads, self._waiting = self._waiting, {}
+            self._shown = tuple(sorted(threads))
+            return self._run(self._shown, now, [threads[rank] for rank in self._shown])
+        if self._number is None:
+            return []
+        ranks = tuple(sorted(self._unix_pids.keys() - self._ended))
+        return self._run(ranks, now) if ranks else self._answer(b"", "")
+
+    def _run(self, ranks: tuple[int, ...], now: float, threads: Sequence[int] = ()) -> list[Action]:
+        self._until, self._runs = now + LOOK_S, True
+        unix_pids = [self._unix_pids[rank] for rank in ranks]
+        numbers = [unix_pids, threads] if threads else [unix_pids]
+        words = [",".join(map(str, each)).encode() for each in numbers]
+        return [RunLooker(self._job_id, (format_nodes(ranks).encode(), *words), *self._owner)]
 
     def _answer(self, stacks: bytes, trouble: str) -> list[Action]:
         number, self._number = self._number, None
-        assert number is not None
+        if number is None:
+            return []
         return self._group.up(Seen(self._job_id, number, self._node, stacks, trouble))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from native.wire.group import Look, Seen
-from partition.stacks.looker import _EU_FRAME, _GDB_FRAME, _matched
+from native.wire.group import DYING, Look, Seen
+from partition.stacks.looker import _EU_FRAME, _GDB_FRAME, _matched, together
 from partition.stacks.tree import DEPTH_MAX, Tree
-from pct.job.rules.looking import LOOK_S, Looking
-from pct.rare_events import KillLooker, LookerEnded, RunLooker
+from pct.job.rules.looking import DYING_MAX, LOOK_S, Looking
+from pct.rare_events import KillLooker, LetDie, LookerEnded, RunLooker
 from pct.tree.group import Group
 from tests.unit.pct import job_of
 from tests.unit.yod import launch_of
@@ -97,6 +97,22 @@ def test_back_traces_of_gdb_and_eu_stack_are_read():
     assert _matched(_EU_FRAME, EU) == ["main", "clock_nanosleep (libc.so.6)"]
 
 
+NATIVE = ["main", "Py_Main", "_PyEval_EvalFrameDefault (ceval.c)", "_PyCall", "sort (sort.c)"]
+NATIVE += ["PyObject_Call", "_PyEval_EvalFrameDefault (ceval.c)", "PyCall", "read (io.c)"]
+
+
+def test_frames_of_python_stand_where_those_of_c_run_them():
+    python = [("<module>", True), ("work", False), ("key", True)]
+    assert together(python, NATIVE) == ["<module>", "work", "sort (sort.c)", "key", "read (io.c)"]
+
+
+def test_a_python_that_does_not_tell_its_entries_is_whole_and_what_it_called_follows():
+    python = [("<module>", True), ("work", True), ("key", True)]
+    assert together(python, NATIVE) == ["<module>", "work", "key", "read (io.c)"]
+    assert together(python, []) == ["<module>", "work", "key"]
+    assert together([], NATIVE) == NATIVE
+
+
 # -- on a node ---------------------------------------------------------------
 
 
@@ -140,6 +156,40 @@ def test_what_takes_too_long_is_killed_and_so_it_is_when_the_job_ends():
     assert other.hurry() == [KillLooker(job_of.JOB_ID)]
 
 
+def test_a_dying_rank_waits_until_it_has_been_seen_and_yod_knows_first():
+    one = looking({0: 11, 1: 12, 2: 13})
+    (run,) = one.dying(1, 77, 0.0)
+    assert isinstance(run, RunLooker) and run.words == (b"1", b"12", b"77")
+    assert one.dying(2, 13, 0.1) == []  # for the next look
+    seen, let_die, second = one.ended(LookerEnded(job_of.JOB_ID, b"0 1 a\n", ""), 1.0)
+    assert seen.message == Seen(job_of.JOB_ID, DYING, 20, b"0 1 a\n", "")
+    assert let_die == LetDie(job_of.JOB_ID, (1,))
+    assert second.words == (b"2", b"13", b"13")
+    assert LetDie(job_of.JOB_ID, (2,)) in one.ended(LookerEnded(job_of.JOB_ID, b"", "late"), 2.0)
+    assert one.is_over
+
+
+def test_who_asks_while_ranks_die_is_answered_by_a_look_of_its_own():
+    one = looking({0: 11, 1: 12}, place=1)
+    one.dying(1, 12, 0.0)
+    assert one.look(Look(job_of.JOB_ID, 4), 0.1) == []
+    *_, run = one.ended(LookerEnded(job_of.JOB_ID, b"", ""), 0.2)
+    assert run.words == (b"0..1", b"11,12")
+    (answer,) = one.ended(LookerEnded(job_of.JOB_ID, b"0 0 a\n", ""), 0.3)
+    assert answer.message.number == 4
+
+
+def test_ranks_beyond_the_limit_and_those_of_a_job_that_ends_die_at_once():
+    one = looking({rank: 100 + rank for rank in range(DYING_MAX + 1)})
+    for rank in range(DYING_MAX):
+        one.dying(rank, 100 + rank, 0.0)
+    assert one.dying(DYING_MAX, 1, 0.0) == [LetDie(job_of.JOB_ID, (DYING_MAX,))]
+    waiting, kill = one.hurry()
+    assert waiting == LetDie(job_of.JOB_ID, tuple(range(1, DYING_MAX)))
+    assert kill == KillLooker(job_of.JOB_ID)
+    assert one.dying(5, 105, 0.1) == [LetDie(job_of.JOB_ID, (5,))]
+
+
 # -- at yod ------------------------------------------------------------------
 
 
@@ -168,3 +218,12 @@ def test_a_node_that_does_not_answer_is_named():
 def test_a_job_whose_ranks_do_not_run_says_so():
     (answer,) = launch_of.Yod(2).to(Phase.FORMING).handle(LookAsked())
     assert (answer.text, answer.left) == ("its ranks do not run: form", 0)
+
+
+def test_stacks_of_dying_ranks_are_in_the_report_of_yod():
+    yod = launch_of.Yod(2).to(Phase.RUNNING)
+    stacks = b"0 0..1 a\n1 0..1 main\n2 1 fault\nnonsense\n"
+    assert yod.receive(Seen(launch_of.JOB_ID, DYING, 20, stacks, "install gdb")) == []
+    report = yod.machine.report
+    assert report.stacks == {0: ["    a", "    main"], 1: ["    a", "    main", "    fault"]}
+    assert report.notes == ["stacks on n20: install gdb"]

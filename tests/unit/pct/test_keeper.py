@@ -149,6 +149,7 @@ def test_every_report_is_decoded() -> None:
         + report(4, 8, 9 << 8, flags=1, used=(1_500_000, 250_000, 2048, 3_000_000_000))
         + report(4, 9, 0, flags=1, text=b"/mpi/libmpi.so.12")
         + report(4, 8, 9, flags=3)
+        + report(9, 8, 11, step=4712)
         + report(5)
         + report(6, text=b"why")
     )
@@ -160,6 +161,7 @@ def test_every_report_is_decoded() -> None:
         wire.RankEnded(8, 9 << 8, True, 1.5, 0.25, 2048 * 1024, 3.0),
         wire.RankEnded(9, 0, True, 0.0, 0.0, 0, 0.0, "/mpi/libmpi.so.12"),
         wire.RankEnded(8, 9, True, 0.0, 0.0, 0, 0.0, was_signalled=True),
+        wire.RankDying(8, 11, 4712),
         wire.KeeperEmpty(),
         wire.KeeperFailed("why"),
     ]
@@ -175,7 +177,7 @@ def test_random_bytes_are_decoded_or_refused() -> None:
     chance = random.Random(7)
     for _ in range(300):
         packet = bytearray(chance.randbytes(256 * chance.randint(1, 3)))
-        packet[0], packet[1] = chance.randint(0, 7), 0
+        packet[0], packet[1] = chance.randint(0, 9), 0
         try:
             wire.decode_reports(bytes(packet))
         except PeerProtocolError:
