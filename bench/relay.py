@@ -6,6 +6,9 @@ Each rank writes a file of lines of 80 bytes to its standard output with `cat`; 
 launcher's goes to /dev/null. The time is that of the whole command. A round runs every
 launcher once, in random order; the first round is not counted. Torn lines are counted in one
 more run of each, through a pipe.
+
+Then, of yod alone: how long a short line takes from a rank's write to the reader of yod's
+output, and how long it takes from an interrupt until none of 64 ranks is left.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -30,8 +34,22 @@ from slurm import missing as slurm_missing
 LINE = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789abcdefg\n"
 # A whole line, or what the label of a launcher has before it.
 WHOLE = rf"^(\[[0-9,-]+\] | *[0-9]+: )?{LINE.decode().strip()}$"
+RANKS_ENDED = 64
+# A rank that says when, every 10 ms.
+STAMPS = """
+import os, time
+for _ in range(200):
+    time.sleep(0.01)
+    os.write(1, b"%d\\n" % time.monotonic_ns())
+"""
 TO_NULL = ["sh", "-c", 'exec "$@" >/dev/null', "sh"]
 COUNT_TORN = ["sh", "-c", f"\"$@\" | LC_ALL=C grep -Evc '{WHOLE}'", "sh"]
+
+
+def yod_command() -> str:
+    """The yod of this Python, else the one of the shell."""
+    search = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    return shutil.which("yod", path=search) or "yod"
 
 
 def ways(
@@ -82,6 +100,61 @@ def torn(command: Sequence[str], environment: Mapping[str, str]) -> int:
     return int(done.stdout)
 
 
+def delays(environment: Mapping[str, str]) -> list[float]:
+    """Milliseconds of each line of an idle rank, from its write to the reader of yod's output."""
+    command = [yod_command(), "-sz", "1", sys.executable, "-c", STAMPS]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) as yod:
+        assert yod.stdout is not None
+        found = []
+        while line := os.read(yod.stdout.fileno(), 4096):
+            found.append((time.monotonic_ns() - int(line.split()[-1])) / 1e6)
+    return found
+
+
+def ends(environment: Mapping[str, str], size: int, scratch: Path) -> float:
+    """Milliseconds from an interrupt until no rank has its end of a FIFO any more."""
+    fifo = scratch / "alive"
+    if not fifo.exists():
+        os.mkfifo(fifo)
+    words = ["sh", "-c", f"exec 9>{fifo}; echo; exec sleep {LIMIT_S}"]
+    command = [yod_command(), "-sz", str(size), *words]
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as yod:
+        assert yod.stdout is not None
+        reader = os.open(fifo, os.O_RDONLY)
+        up = 0
+        while up < size:
+            up += len(os.read(yod.stdout.fileno(), 4096))
+        began = time.monotonic_ns()
+        yod.send_signal(signal.SIGINT)
+        os.read(reader, 1)
+        took = (time.monotonic_ns() - began) / 1e6
+        os.close(reader)
+    return took
+
+
+def quick(rounds: int, scratch: Path) -> list[str]:
+    """A table of what is to be quick: one print, an interrupt."""
+    rows = []
+    embedded = {**os.environ, "YOD_PARTITION": "embedded"}
+    with ExitStack() as stack:
+        yodctl = str(Path(yod_command()).with_name("yodctl"))
+        local = partition(yodctl, RANKS_ENDED, stack, scratch)
+        for name, place in (("embedded", embedded), (f"{RANKS_ENDED} local PCTs", local)):
+            for what, values in (
+                ("a line to yod's reader", delays(place)),
+                (
+                    f"an interrupt until {RANKS_ENDED} ranks are dead",
+                    [ends(place, RANKS_ENDED, scratch) for _ in range(rounds)],
+                ),
+            ):
+                values.sort()
+                middle = f"**{statistics.median(values):.2f}** ({values[0]:.2f}..{values[-1]:.2f})"
+                rows.append([f"{what}, {name}", middle])
+    return ["", *table(["", "ms, median (min..max)"], rows)]
+
+
 def report(
     times: Times,
     torn_lines: Mapping[str, int],
@@ -89,6 +162,7 @@ def report(
     ranks: int,
     megabytes: int,
     rounds: int,
+    more: Sequence[str],
 ) -> str:
     """The results as a page of Markdown."""
     rows = []
@@ -104,6 +178,7 @@ def report(
         "rounds, in one run, interleaved. Torn lines: in one more run, through a pipe.",
         "",
         *table(["", "MB/s", "torn lines"], rows),
+        *more,
     ]
     lines += [f"\nNot measured: {name}: {reason}." for name, reason in absent.items()]
     lines += ["", "## Machine", "", *machine(), ""]
@@ -132,7 +207,8 @@ def main() -> None:
             for name, command, place in found
         ]
         times = measure(launchers, [ranks], rounds)
-    page = report(times, torn_lines, absent, ranks, megabytes, rounds)
+        more = quick(rounds, scratch) if "yod" not in absent else []
+    page = report(times, torn_lines, absent, ranks, megabytes, rounds, more)
     print(page)
     if options.write:
         results.write(options.write, page)
