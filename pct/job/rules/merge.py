@@ -11,8 +11,6 @@ takes along the same line at the heads of all other queues.
     no room    more than half an output window is held: the oldest lines leave, as when due
     passed     what is no line of text leaves as it is, for its rank alone: a line that is not
                ended in the window, a line that is longer than a message, and what has NULs
-
-Times are seconds on the caller's clock.
 """
 
 from __future__ import annotations
@@ -245,11 +243,11 @@ class MergingRelay(OutputRelay):
         source.data += data
         self._pending[source] = None
         self._unindexed[source] = None
-        if source.parts and not owed:  # of a rank: what it wrote next
-            last = source.parts[-1]
-            is_soon = last.lines is None and now - last.since <= self._window_s / 8
-            if is_soon and last.size + len(data) <= DATA_MAX:
+        if source.parts and (last := source.parts[-1]).lines is None:
+            is_soon = now - last.since <= self._window_s / 8 and last.size + len(data) <= DATA_MAX
+            if is_soon and runs == tuple((a, b, offset + last.size) for a, b, offset in last.runs):
                 last.size += len(data)
+                last.owed = tuple((place, more + last.owed[0][1]) for place, more in owed)
                 return
         source.parts.append(_Part(len(data), runs, now, owed))
 
@@ -295,7 +293,7 @@ class MergingRelay(OutputRelay):
         pending, active = self._pending, self._active
         while pending and len(active) <= len(pending) and active.keys() <= pending.keys():
             lead = next(iter(active), None)
-            if lead is None:
+            if lead is None or len(active) == 1:
                 self._release(self._oldest())
                 continue
             head = _head(lead)
@@ -306,6 +304,9 @@ class MergingRelay(OutputRelay):
     def _release(self, lead: _Source) -> None:
         """Send the first part of a source's queue, with what others have of it."""
         part = lead.parts[0]
+        if len(self._pending) == 1:
+            self._alone(lead, part.size)
+            return
         self._index()
         counts = self._counts
         several = {line for line in part.lines or () if counts[line] > 1}

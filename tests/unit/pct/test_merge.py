@@ -53,6 +53,20 @@ def test_a_line_that_all_ranks_have_written_leaves_at_once() -> None:
     assert relay.deadline() is None
 
 
+def test_where_nobody_else_writes_lines_leave_at_once_and_together() -> None:
+    relay = node(1)
+    relay.read(SELF, 0, b"one\ntwo\nthree\n", 0.0)
+    assert took(relay) == [("0", b"one\ntwo\nthree\n")]
+
+
+def test_lines_that_a_child_sends_one_by_one_go_on_together() -> None:
+    relay = node(1, 1)
+    for offset in (0, 2, 4):
+        relay.pass_lines(1, Lines(JOB_ID, 1, ((3, 4, offset),), b"%d\n" % offset), 0.0)
+    relay.ended(0)
+    assert took(relay) == [("3-4", b"0\n2\n4\n")]
+
+
 def test_a_line_waits_for_the_window_and_no_longer() -> None:
     relay = node(3)
     relay.read(SELF, 0, b"loaded\n", 1.0)
