@@ -14,6 +14,7 @@
 
 #include "inspect.h"
 #include "message.h"
+#include "remote.h"
 #include "terminal.h"
 
 #define PRELOAD "LD_PRELOAD="
@@ -314,6 +315,7 @@ void child_run (const struct starter *starter, size_t index,
     take_signals (&child);
     take_streams (&child, streams);
     take_processors (&child);
+    remote_learn_owners (starter->spec);
     if (*rank->program->cwd && chdir (rank->program->cwd) != 0)
         fail (&child, STEP_CHDIR, errno, rank->program->cwd);
     take_files (&child);

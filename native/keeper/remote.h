@@ -19,4 +19,10 @@
 int remote_mount (const struct spec *spec, struct outbox *box,
                   char problem[REPORT_TEXT_BYTES]);
 
+/* For a child of the keeper, which may wait: learn who owns the directories.
+ * In a user namespace the kernel takes them for nobody's, where nothing can be
+ * made, until it has asked.
+ */
+void remote_learn_owners (const struct spec *spec);
+
 #endif

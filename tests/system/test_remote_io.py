@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from pct.host.spawn.orphans import children_of
-from tests.support.partition import finish
+from tests.support.nobody import AS_NOBODY, NOBODY
+from tests.support.partition import BIN, finish
 from tests.support.wait import read_until, wait_for_exit, wait_until
 
 SH = ("sh", "-c")
@@ -241,6 +242,32 @@ def test_a_yod_that_is_killed_leaves_nobody(here, data):
     with looping(here, data) as process:
         server = server_of(process.pid)
     wait_for_exit(server)
+
+
+LET_USERS_MOUNT = """
+mount -t tmpfs tmpfs /mnt && mknod -m {mode} /mnt/fuse c 10 229 && mount --bind /mnt/fuse /dev/fuse
+exec "$@"
+"""
+
+
+@pytest.mark.parametrize("may", [True, False])
+def test_a_user_needs_no_root_where_the_host_lets_users_mount(embedded, theirs, may):
+    words = ("--remote-io", theirs, "--chdir", theirs, *SH, "echo x >made; stat -c %u made")
+    as_nobody = (*AS_NOBODY, "env", f"HOME={theirs}", BIN / "yod", *words)
+    script = LET_USERS_MOUNT.format(mode="666" if may else "600")
+    env = {"XDG_RUNTIME_DIR": None, "XDG_STATE_HOME": None}
+    done = finish(
+        embedded.start_command("unshare", "-m", "sh", "-c", script, "sh", *as_nobody, env=env)
+    )
+    probe = (*AS_NOBODY, "unshare", "-Urm", "mount", "-t", "tmpfs", "tmpfs", "/mnt")
+    if may and subprocess.run(probe, capture_output=True).returncode:  # as on some Ubuntus
+        assert (done.status, done.out) == (125, "") and "--remote-io" in done.err
+    elif may:
+        assert done == (0, f"{NOBODY}\n", "")
+        assert (theirs / "made").read_text() == "x\n"
+    else:
+        assert (done.status, done.out) == (125, "")
+        assert "--remote-io needs /dev/fuse on this node: Permission denied" in done.err
 
 
 @pytest.mark.parametrize(

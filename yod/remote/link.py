@@ -17,7 +17,13 @@ from yod.remote.serve import HEAD, PACKET_BYTES, SOCKET_FD
 OnReply = Callable[[int, int, bytes], None]  # place, mount, frame
 
 _PACKETS_PER_TURN = 16
-_CODE = "from yod.remote.serve import main; main()"
+_CODE = """\
+import sys
+end = sys.argv.index("--")
+sys.path[:] = sys.argv[1:end]
+from yod.remote.serve import main
+main(sys.argv[end + 1 :])
+"""
 
 
 class RemoteServer:
@@ -122,7 +128,9 @@ class RemoteServer:
 
 
 def _spawn(fd: int, directories: tuple[bytes, ...]) -> int:
-    words = [sys.executable, "-P", "-c", _CODE, *map(os.fsdecode, directories)]
+    # It is given our module path, so `site` need not run again.
+    path = dict.fromkeys(os.path.abspath(entry) for entry in sys.path)
+    words = [sys.executable, "-EPS", "-c", _CODE, *path, "--", *map(os.fsdecode, directories)]
     held = fd
     if fd == SOCKET_FD:  # a copy onto itself would not survive
         held = os.dup(fd)

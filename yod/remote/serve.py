@@ -10,7 +10,6 @@ import _socket
 import errno
 import os
 import resource
-import sys
 from struct import Struct as Layout
 
 from native.errors import PeerProtocolError
@@ -61,13 +60,13 @@ class Server:
         return files.serve(request)
 
 
-def main() -> None:
-    """Serve until yod hangs up. The arguments are the directories."""
+def main(directories: list[str]) -> None:
+    """Serve these directories until yod hangs up."""
     raise_soft()
     os.umask(0)  # the kernel that asks has taken off what its process masks
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = min(DESCRIPTORS_MAX, soft // 2) if soft > 0 else DESCRIPTORS_MAX
-    server = Server([os.fsencode(each) for each in sys.argv[1:]], Descriptors(most))
+    server = Server([os.fsencode(each) for each in directories], Descriptors(most))
     end = _socket.socket(fileno=SOCKET_FD)
     try:
         while packet := end.recv(PACKET_BYTES):
