@@ -25,7 +25,7 @@ STRINGS = (
     b"/",
     b"..",
     b"/bin/true",
-    b"/nonexistent",
+    b"/nonexistent/name",  # also where somebody would make a file
     b"A=1",
     b"=",
     b"\xff\xfe",

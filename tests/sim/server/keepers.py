@@ -197,6 +197,8 @@ class Keepers:
         on_streams: OnStreams,
         portals_fd: int = -1,
         *,
+        hold_library: str,
+        on_mount: Callable[[int, int], None],
         on_not_started: Callable[[str], None],
     ) -> Keeper:
         """Start one."""
