@@ -180,6 +180,7 @@ def test_a_narrow_page_has_nothing_beside_it(browser, job, width):
 def test_text_has_contrast(browser, scheme):
     media = [{"name": "prefers-color-scheme", "value": scheme}]
     browser.call("Emulation.setEmulatedMedia", features=media)
+    browser.wait("document.querySelector('#states button') !== null")
     found = browser.run(
         """(() => {
             const light = (colour) => {
