@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Sequence
-from socket import gethostname
 
 from msgspec import Struct
 
@@ -29,7 +28,6 @@ from native.wire.batch import (
 from partition.find.discover import Where, outside
 from partition.status import query
 from partition.status.reached import reached
-from partition.submit import dialects
 
 AGAIN_S = 0.25  # bebopd is asked again after this
 _OURS = ("YOD_JOB_ID", "YOD_SLOTS", "YOD_NODE_COUNT", "YOD_NODE_NAMES", "YOD_NODE_SLOTS")
@@ -128,7 +126,10 @@ def submission(
     } | ({"YOD_PARTITION": partition} if partition else {})
     variables.setdefault("HOME", userdirs.home(variables))  # where its keys lie
     if systems:
-        variables |= dialects.variables(systems, spec, terms, where, gethostname(), variables)
+        from partition.submit import dialects  # few jobs have any
+
+        host = os.uname().nodename
+        variables |= dialects.variables(systems, spec, terms, where, host, variables)
     os.umask(umask := os.umask(0o077))
     task = codec.encode_part(
         Task(
