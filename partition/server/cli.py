@@ -21,7 +21,6 @@ from partition.find import warm
 from partition.server import ahead, helper
 from partition.server.helpers import Helpers
 from partition.server.server import Server
-from partition.up import processes
 from partition.up.embedded import EmbeddedPartition
 from pct.host import capacity
 from pct.host.spawn.spawner import OwnSpawner
@@ -130,8 +129,8 @@ def main() -> None:
 
 def _spawn_helper(fd: int) -> int:
     """Start a helper with this descriptor."""
-    argv = [*programs.command_line("yod-server"), "--helper-fd", str(processes.READY_FD)]
-    return processes.spawn_attached(argv, dict(os.environ), fd)
+    argv = [*programs.command_line("yod-server"), "--helper-fd", str(programs.ATTACHED_FD)]
+    return programs.spawn_attached(argv, dict(os.environ), fd)
 
 
 def _fail(text: str, exit_status: int) -> int:

@@ -46,22 +46,6 @@ def spawn(
     return os.posix_spawn(argv[0], argv, environment, file_actions=actions, setsigmask=(), **group)
 
 
-def spawn_attached(argv: list[str], environment: Mapping[str, str], fd: int) -> int:
-    """Start a process that has our standard error, and a descriptor as its READY_FD.
-
-    Returns:
-        Its Unix process id.
-    """
-    actions: list[tuple[int, ...] | tuple[int, int, str, int, int]] = [
-        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDWR, 0),
-        (os.POSIX_SPAWN_DUP2, 0, 1),
-        (os.POSIX_SPAWN_DUP2, fd, READY_FD),
-    ]
-    return os.posix_spawn(
-        argv[0], argv, environment, file_actions=actions, setpgroup=0, setsigmask=()
-    )
-
-
 def start_ticks(unix_pid: int) -> int:
     """When a process started, in clock ticks since boot; 0: no such process."""
     try:

@@ -10,32 +10,20 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import sys
 
+from native.host import programs
 from native.loop.slices import Work
 from pct.host import removal
 
 DEPTH_MAX = 16  # of nested directories: removing them takes the PCT's time
 ENTRIES_MAX = 10_000
 _FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_CODE = """\
-import sys
-sys.path[:] = sys.argv[1:]
-from pct.pmix_server.server import main
-main()
-"""
+_CODE = "from pct.pmix_server.server import main; main()"
 
 
 def command() -> tuple[bytes, ...]:
-    """Arguments of the server's process, program first.
-
-    It is given our module path, so ``site`` need not run again: that would take half as
-    long as the server's own imports.
-    """
-    path = [os.path.abspath(entry) for entry in sys.path]
-    return tuple(
-        os.fsencode(word) for word in (sys.executable, "-EPS", "-c", _CODE, *dict.fromkeys(path))
-    )
+    """Arguments of the server's process, program first."""
+    return tuple(map(os.fsencode, programs.own_python(_CODE)))
 
 
 def make_directory(parent: str, uid: int, gid: int, server: str) -> bytes:

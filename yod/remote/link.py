@@ -5,25 +5,19 @@ from __future__ import annotations
 import _socket
 import os
 import signal
-import sys
-from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 
-from native.loop.reactor import Reactor, Watch
+from native.host import programs
+from native.loop.packets import PacketEnd
+from native.loop.reactor import Reactor
 from native.waitstatus import how_it_ended
-from yod.remote.serve import HEAD, PACKET_BYTES, SOCKET_FD
+from yod.remote.serve import HEAD, PACKET_BYTES
 
 OnReply = Callable[[int, int, bytes], None]  # place, mount, frame
 
 _PACKETS_PER_TURN = 16
-_CODE = """\
-import sys
-end = sys.argv.index("--")
-sys.path[:] = sys.argv[1:end]
-from yod.remote.serve import main
-main(sys.argv[end + 1 :])
-"""
+_CODE = "import sys; from yod.remote.serve import main; main(sys.argv[1:])"
 
 
 class RemoteServer:
@@ -49,12 +43,12 @@ class RemoteServer:
             end.setsockopt(_socket.SOL_SOCKET, _socket.SO_SNDBUF, with_room)
         ours.setblocking(False)
         self._end = ours
-        self._unsent: deque[bytes] = deque()
-        self._watch: Watch | None = None
+        self._packets: PacketEnd | None = None  # until it is told to begin
         self._on_reply: OnReply | None = None
         self._on_lost: Callable[[str], None] | None = None
         try:
-            self.unix_pid = _spawn(theirs.fileno(), directories)
+            argv = programs.own_python(_CODE, *map(os.fsdecode, directories))
+            self.unix_pid = programs.spawn_attached(argv, os.environ, theirs.fileno())
         finally:
             theirs.close()
         self._is_running = True
@@ -67,57 +61,34 @@ class RemoteServer:
             on_lost: called once, with the reason, if it ends before it is told to.
         """
         self._on_reply, self._on_lost = on_reply, on_lost
-        self._watch = self._reactor.watch(self._end.fileno(), self._readable)
+        self._packets = PacketEnd(
+            self._reactor,
+            self._end,
+            PACKET_BYTES,
+            _PACKETS_PER_TURN,
+            self._received,
+            lambda reason: None,  # its end as a process tells
+        )
 
     def ask(self, place: int, mount: int, directory: int, frame: bytes) -> None:
         """Give it a request; an empty one: the mount is gone. The nodes' windows bound these."""
-        if self._watch is None:
-            return
-        self._unsent.append(HEAD.pack(place, mount, directory) + frame)
-        self._writable()
+        if self._packets is not None:
+            self._packets.send(HEAD.pack(place, mount, directory) + frame)
 
     def close(self) -> None:
         """End it, also where a file system hangs."""
         self._on_reply = self._on_lost = None
-        self._hang_up()
+        if self._packets is None:
+            self._end.close()
+        else:
+            self._packets.close()
         if self._is_running:
             with suppress(ProcessLookupError):
                 os.kill(self.unix_pid, signal.SIGKILL)
 
-    def _hang_up(self) -> None:
-        if self._watch is not None:
-            self._watch.close()
-            self._watch = None
-        self._end.close()
-        self._unsent.clear()
-
-    def _writable(self) -> None:
-        assert self._watch is not None
-        try:
-            while self._unsent:
-                self._end.send(self._unsent[0], _socket.MSG_NOSIGNAL)
-                self._unsent.popleft()
-        except BlockingIOError:
-            pass
-        except OSError:  # it has ended: its status is told
-            self._unsent.clear()
-        self._watch.set(self._readable, self._writable if self._unsent else None)
-
-    def _readable(self) -> None:
-        for _ in range(_PACKETS_PER_TURN):
-            if self._watch is None:
-                return
-            try:
-                packet = self._end.recv(PACKET_BYTES)
-            except BlockingIOError:
-                return
-            except OSError:
-                packet = b""
-            if not packet:
-                self._hang_up()
-                return
-            place, mount, _ = HEAD.unpack_from(packet)
-            assert self._on_reply is not None
+    def _received(self, packet: bytes) -> None:
+        place, mount, _ = HEAD.unpack_from(packet)
+        if self._on_reply is not None:
             self._on_reply(place, mount, packet[HEAD.size :])
 
     def _ended(self, wait_status: int) -> None:
@@ -125,28 +96,3 @@ class RemoteServer:
         on_lost, self._on_lost = self._on_lost, None
         if on_lost is not None:
             on_lost(f"--remote-io: the process with the files {how_it_ended(wait_status)}")
-
-
-def _spawn(fd: int, directories: tuple[bytes, ...]) -> int:
-    # It is given our module path, so `site` need not run again.
-    path = dict.fromkeys(os.path.abspath(entry) for entry in sys.path)
-    words = [sys.executable, "-EPS", "-c", _CODE, *path, "--", *map(os.fsdecode, directories)]
-    held = fd
-    if fd == SOCKET_FD:  # a copy onto itself would not survive
-        held = os.dup(fd)
-    try:
-        return os.posix_spawn(
-            words[0],
-            words,
-            os.environ,
-            file_actions=[
-                (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDWR, 0),
-                (os.POSIX_SPAWN_DUP2, 0, 1),
-                (os.POSIX_SPAWN_DUP2, held, SOCKET_FD),
-            ],
-            setpgroup=0,  # Ctrl-C on a terminal is for yod
-            setsigmask=(),
-        )
-    finally:
-        if held != fd:
-            os.close(held)

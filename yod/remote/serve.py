@@ -14,12 +14,12 @@ from struct import Struct as Layout
 
 from native.errors import PeerProtocolError
 from native.fuse import frames
+from native.host.programs import ATTACHED_FD
 from native.host.rlimits import raise_soft
 from native.wire.io import REMOTE_MAX_BYTES
 from yod.remote.files import Files
 from yod.remote.nodes import DESCRIPTORS_MAX, Descriptors
 
-SOCKET_FD = 3
 HEAD = Layout("<III")  # place, mount, directory, before each frame
 PACKET_BYTES = HEAD.size + REMOTE_MAX_BYTES
 
@@ -67,7 +67,7 @@ def main(directories: list[str]) -> None:
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = min(DESCRIPTORS_MAX, soft // 2) if soft > 0 else DESCRIPTORS_MAX
     server = Server([os.fsencode(each) for each in directories], Descriptors(most))
-    end = _socket.socket(fileno=SOCKET_FD)
+    end = _socket.socket(fileno=ATTACHED_FD)
     try:
         while packet := end.recv(PACKET_BYTES):
             place, mount, directory = HEAD.unpack_from(packet)

@@ -5,21 +5,20 @@ from __future__ import annotations
 import _socket  # see yod.pilot.link
 import os
 import signal
-from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Protocol
 
 import native
 from native.errors import PeerProtocolError, YodError
-from native.loop.reactor import Reactor, Watch
+from native.loop.packets import PacketEnd
+from native.loop.reactor import Reactor
 from yod.pilot.wire import starter as wire
 
 PROGRAM = os.path.join(
     os.path.dirname(os.path.abspath(native.__file__ or "")), "starter", "yod-starter"
 )
-_CALLER_FD = 3  # native/starter/starter.c
 _PACKETS_PER_TURN = 64
+_CALLER_FD = 3  # native/starter/starter.c
 
 OnReport = Callable[[wire.Report], None]
 OnPacket = Callable[[bytes], None]
@@ -40,9 +39,6 @@ class LocalEnd:
     """A starter that is a child of this process."""
 
     def __init__(self, reactor: Reactor, on_packet: OnPacket, on_lost: OnLost) -> None:
-        self._on_packet = on_packet
-        self._on_lost = on_lost
-        self._unsent: deque[bytes] = deque()
         ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
         try:
             ours.setblocking(False)
@@ -58,56 +54,18 @@ class LocalEnd:
             raise YodError(f"{PROGRAM}: {error.strerror}") from None
         finally:
             theirs.close()
-        self._end = ours
-        self._watch: Watch | None = reactor.watch(ours.fileno(), self._receive)
+        self._packets = PacketEnd(
+            reactor, ours, wire.REPORT_BYTES_MAX, _PACKETS_PER_TURN, on_packet, on_lost
+        )
         reactor.on_child(unix_pid, lambda wait_status: None)  # its connection tells
 
     def send(self, packet: bytes) -> None:
         """Send an order."""
-        self._unsent.append(packet)
-        if len(self._unsent) == 1:
-            self._flush()
+        self._packets.send(packet)
 
     def close(self) -> None:
         """Hang up."""
-        if self._watch is not None:
-            self._watch.close()
-            self._watch = None
-            with suppress(OSError):
-                self._end.close()
-
-    def _flush(self) -> None:
-        if self._watch is None:
-            return
-        try:
-            while self._unsent:
-                self._end.send(self._unsent[0], _socket.MSG_NOSIGNAL)
-                self._unsent.popleft()
-        except BlockingIOError:
-            pass
-        except OSError:  # reading tells
-            self._unsent.clear()
-        self._watch.set(self._receive, self._flush if self._unsent else None)
-
-    def _receive(self) -> None:
-        for _ in range(_PACKETS_PER_TURN):
-            if self._watch is None:
-                return
-            try:
-                packet = self._end.recv(wire.REPORT_BYTES_MAX)
-            except BlockingIOError:
-                return
-            except OSError as error:
-                self._lose(error.strerror or str(error))
-                return
-            if not packet:
-                self._lose("it has ended")
-                return
-            self._on_packet(packet)
-
-    def _lose(self, reason: str) -> None:
-        self.close()
-        self._on_lost(reason)
+        self._packets.close()
 
 
 class Starter:
