@@ -85,15 +85,18 @@ def send(
     """
     from ClusterShell.Worker.Exec import ExecWorker
 
+    def literal(text: str) -> str:
+        return text.replace("%", "%%")  # ClusterShell fills in what is behind one
+
     options = f"-oBatchMode=yes -oConnectTimeout={math.ceil(limit_s)}"
-    words = f"exec {command} {options} -- %host {{}} <{shlex.quote(path)}"
+    words = f"{literal(shlex.quote(line))} <{literal(shlex.quote(path))}"
     task = _task(limits)
     task.schedule(
         ExecWorker(
             nodes=",".join(hosts),
             handler=_handler(on_event),
             timeout=limit_s,
-            command=words.format(shlex.quote(line).replace("%", "%%")),
+            command=f"exec {literal(command)} {options} -- %host {words}",
             stderr=True,
         )
     )

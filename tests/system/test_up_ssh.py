@@ -170,7 +170,9 @@ def test_a_host_without_yod_gets_it_with_its_python(site, place):
     yods_and_pythons = {BIN.parent, Path(native.__file__).parents[1], Path(sys.base_prefix)}
     hidden = [each for each in yods_and_pythons if yods_and_pythons.isdisjoint(each.parents)]
     site.ssh.start(bare, before=[["mount", "-t", "tmpfs", "tmpfs", str(each)] for each in hidden])
-    env = {"YOD_HOST_UP_S": "60"}
+    # What ssh replaces is for ssh.
+    command = f"{site.ssh.command} -o ControlPath=/nonexistent/%h:%p"
+    env = {"YOD_HOST_UP_S": "60", "YOD_SSH": command}
     done = site.yodctl("up", "--ssh", "node[1-2]", "--ship", "--slots", "2", env=env)
     assert (done.status, done.err) == (0, "")
     said = site.yod("-sz", "4", "sh", "-c", "echo $YOD_NODE_NAME; ls -d " + str(BIN / "yod"))
