@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from native.limits import Limits
 from partition.find import state
 from partition.find.state import Host, State
-from partition.hosts import scripts, shipping, ssh
+from partition.hosts import scripts, ssh
 from partition.hosts.bringing import Complained, Ended, Event, TimedOut, why
-from partition.up.own import own_directory
+from partition.up.own import own_directory, own_release
 
 
 def end_all(found: State, limits: Limits) -> dict[str, str]:
@@ -55,7 +55,7 @@ def _end(found: State, hosts: Iterable[str], limits: Limits) -> dict[str, str]:
             case TimedOut():
                 failed[host] = f"no answer in {limits.host_down_s:g} s"
 
-    line = scripts.end(own_directory(), found.tag, shipping.name())
+    line = scripts.end(own_directory(), found.tag, own_release())
     calls = [ssh.Call(host, line) for host in hosts]
     ssh.run(calls, found.ssh, limits.host_down_s, limits, happened)
     return failed

@@ -18,11 +18,10 @@ from typing import IO
 
 import native
 from native.errors import PartitionError
-from native.host import release
 from native.limits import Limits
 from partition.hosts import scripts, ssh
 from partition.hosts.bringing import Bringing, Event, Phase
-from partition.up.own import own_directory
+from partition.up.own import own_directory, own_release
 
 OURS = ("allocator", "native", "partition", "pct", "yod")
 COMMANDS = ("bebopd", "pct", "pingd", "yod", "yod-agent", "yod-server", "yodctl", "yodjob")
@@ -32,14 +31,6 @@ _NOT_NEEDED = {
     *("pydoc_data", "site-packages", "dist-packages"),
 }
 _SOURCES = (".a", ".c", ".d", ".h", ".o")
-
-
-def name() -> str:
-    """Under which name a host keeps what is shipped: each release its own; empty: nothing is."""
-    try:
-        return release.own_release().decode()
-    except (OSError, ValueError):  # this installation was not made
-        return ""
 
 
 def ship(hosts: Sequence[str], command: str, limits: Limits) -> dict[str, str]:
@@ -59,7 +50,7 @@ def ship(hosts: Sequence[str], command: str, limits: Limits) -> dict[str, str]:
     def happened(host: str, event: Event) -> None:
         machines[host].handle(event)
 
-    if not (own := name()):
+    if not (own := own_release()):
         raise PartitionError("--ship: this installation is not whole (make -C native)")
     line = scripts.unpack(own, os.uname().machine)
     with NamedTemporaryFile(prefix="yod-ship-", suffix=".tar.gz") as file:

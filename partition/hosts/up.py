@@ -21,11 +21,11 @@ from native.limits import Limits
 from native.wire.status import NodeState
 from partition.find import discover, state
 from partition.find.state import Host, State
-from partition.hosts import address, allocator, down, names, scripts, shipping, ssh
+from partition.hosts import address, allocator, down, names, scripts, ssh
 from partition.hosts.bringing import Bringing, Phase
 from partition.status import reached
 from partition.up import directory, local, processes
-from partition.up.own import own_directory
+from partition.up.own import own_directory, own_release
 
 
 class Wish(Struct, frozen=True):
@@ -145,6 +145,7 @@ def _bring(where: Path, found: State, hosts: Sequence[str], wish: Wish, limits: 
     state.save(found, where)
     key = read_partition_key(found.key_file).hex().encode() + b"\n"
     machines: dict[str, Bringing] = {}
+    release = own_release()
 
     def call(name: str) -> ssh.Call:
         was_started = name in before and before[name].is_started
@@ -153,7 +154,7 @@ def _bring(where: Path, found: State, hosts: Sequence[str], wish: Wish, limits: 
             name,
             found.tag if was_started else "",
             _arguments(found, numbers[name], name, wish),
-            shipping.name(),
+            release,
         )
         return ssh.Call(name, line, key)
 
@@ -172,6 +173,8 @@ def _bring(where: Path, found: State, hosts: Sequence[str], wish: Wish, limits: 
         run(hosts)
         lacking = [name for name in hosts if machines[name].lacks_yod]
         if wish.ships and lacking:
+            from partition.hosts import shipping  # few hosts lack yod
+
             unable = shipping.ship(lacking, wish.ssh, limits)
             for name, reason in unable.items():
                 machines[name].reason = reason
