@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 PARTITION_VARIABLE = "YOD_PARTITION"
 KEY_VARIABLE = "YOD_KEY_FILE"
 ALLOCATION_VARIABLE = "YOD_ALLOCATION"  # the id of the allocation that YOD_PARTITION names
+SYSTEMS_VARIABLE = "YODJOB_AS"  # whose variables a batch script finds beside ours, with commas
 HOOKS_VARIABLE = "YOD_HOOKS"  # the file that names the site's hooks
 REPLACED = (PARTITION_VARIABLE, KEY_VARIABLE)
 _OUTER = "YOD_OUTER_"  # before the names of the variables that an allocation has replaced

@@ -10,10 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
+from native import allocated
 from native.wire.batch import Start
+from pct.job.rules.dialects import NAMES_BYTES
 
-VARIABLE = "YODJOB_AS"  # in the job's environment: the batch systems, with commas between
-NAMES_BYTES = 32 * 1024  # a list of nodes that is longer is left out
+VARIABLE = allocated.SYSTEMS_VARIABLE
 
 
 class Begun(NamedTuple):

@@ -104,7 +104,7 @@ def script_task(
         added |= {"YOD_ARRAY_JOB_ID": array, "YOD_ARRAY_INDEX": index}
     if start.time_s:
         added["YOD_END_TIME"] = str(int(here.now + start.time_s))
-    if environment.get("YODJOB_AS"):
+    if environment.get(allocated.SYSTEMS_VARIABLE):
         from pct.batch_dialects import Begun, variables  # few jobs have any
 
         end = int(added.get("YOD_END_TIME", "0"))

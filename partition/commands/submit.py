@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from native import limits
+from native import allocated, limits
 from native.errors import UsageError
 from native.host import stdio
 from native.text import shown
@@ -84,7 +84,7 @@ from partition.submit import handing
 @click.option(
     "--as",
     "systems",
-    envvar="YODJOB_AS",
+    envvar=allocated.SYSTEMS_VARIABLE,
     metavar="WHOSE",
     help="Variables for the script also as slurm, or pbs.",
 )

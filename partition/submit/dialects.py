@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from native import allocated
 from native.errors import UsageError
 from native.text import shown
 from native.wire.alloc import NodeSpec
 from native.wire.base import Terms
 
-VARIABLE = "YODJOB_AS"
+VARIABLE = allocated.SYSTEMS_VARIABLE
 NAMES = ("slurm", "pbs")
 
 

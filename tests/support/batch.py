@@ -86,6 +86,13 @@ class Jobs:
     def output(self, job_id: str) -> str:
         return (self.directory / f"yod-{job_id}.out").read_text()
 
+    def says(self, job_id: str, text: str) -> bool:
+        """Whether its output has this by now."""
+        try:
+            return text in self.output(job_id)
+        except FileNotFoundError:  # it has not begun
+            return False
+
     def row(self, job_id: str) -> dict[str, Any]:
         """What is known of a job."""
         done = self.yodjob("show", "--json", job_id)

@@ -29,7 +29,7 @@ from tests.support.partitions import (  # noqa: F401
     start_hosts,
     start_local,
 )
-from tests.support.pilots import check_profiles
+from tests.support.pilots import check_profiles, session  # noqa: F401
 from tests.support.programs import programs  # noqa: F401
 
 

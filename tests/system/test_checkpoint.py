@@ -8,6 +8,7 @@ import re
 import shlex
 import signal
 import subprocess
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -296,11 +297,7 @@ def test_a_batch_job_waits_again_behind_its_checkpoint_and_goes_on(jobs):
     words = shlex.join(study.words(4))
     text = f"exec yod --restart {study.kept} --checkpoint-on TERM -sz 1 {words}"
     job_id = jobs.submit("--requeue-on", "75", text=text)
-    output = jobs.directory / f"yod-{job_id}.out"
-
-    def says(text: str) -> bool:
-        return output.exists() and text in output.read_text()
-
+    says = partial(jobs.says, job_id)
     wait_until(lambda: says("rank 0 at 2\n"), what="two steps")
     assert jobs.yodjob("signal", "TERM", job_id) == (0, "", "")
     wait_until(lambda: says("rank 0 begins at 2\n"), what="the second time")
@@ -322,11 +319,7 @@ def test_a_batch_job_is_written_down_by_its_id_and_its_requeued_step_goes_on(job
     words = shlex.join(study.words(4))
     text = f"yod --checkpoint-dir {study.kept} -sz 1 {words} || exit\necho the script is done"
     job_id = jobs.submit("--requeue-on", "75", text=text)
-    output = jobs.directory / f"yod-{job_id}.out"
-
-    def says(text: str) -> bool:
-        return output.exists() and text in output.read_text()
-
+    says = partial(jobs.says, job_id)
     wait_until(lambda: says("rank 0 at 2\n"), what="two steps")
     step = f"{job_id}.1"
     assert jobs.yodjob("checkpoint", "--check", job_id) == (

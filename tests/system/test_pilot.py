@@ -21,16 +21,6 @@ LIMIT_S = 60.0
 
 
 @pytest.fixture
-def session(place, tmp_path, monkeypatch):
-    work = tmp_path / "work"
-    work.mkdir()
-    monkeypatch.chdir(work)
-    with rp.Session() as session:
-        yield session
-    wait_until(lambda: not threading.enumerate()[1:], what="all threads have ended")
-
-
-@pytest.fixture
 def pmgr(session):
     return rp.PilotManager(session)
 

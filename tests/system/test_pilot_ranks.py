@@ -18,15 +18,6 @@ LIMIT_S = 60.0
 
 
 @pytest.fixture
-def session(place, tmp_path, monkeypatch):
-    work = tmp_path / "work"
-    work.mkdir()
-    monkeypatch.chdir(work)
-    with rp.Session() as session:
-        yield session
-
-
-@pytest.fixture
 def tmgr(session):
     tmgr = rp.TaskManager(session)
     tmgr.add_pilots(rp.PilotManager(session).submit_pilots({"cores": 4, "runtime": 5}))

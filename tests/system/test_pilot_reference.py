@@ -75,15 +75,6 @@ def test_an_example_of_the_reference_runs_with_its_import_changed(place, tmp_pat
     assert len(re.findall(pattern, told)) == count, told
 
 
-@pytest.fixture
-def session(place, tmp_path, monkeypatch):
-    work = tmp_path / "work"
-    work.mkdir()
-    monkeypatch.chdir(work)
-    with rp.Session() as session:
-        yield session
-
-
 def test_arguments_and_variables_may_name_variables_that_there_are(session):
     tmgr = rp.TaskManager(session)
     tmgr.add_pilots(rp.PilotManager(session).submit_pilots({"cores": 2, "runtime": 5}))

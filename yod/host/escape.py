@@ -21,6 +21,11 @@ class Asked(Enum):
     END = "."
     STOP = "\x1a"
 
+    @property
+    def is_leave(self) -> bool:
+        """The user leaves."""
+        return self is Asked.LEAVE
+
 
 _ENDS = (b"\n", b"\r")  # the latter where a terminal is raw
 _LINES = {b"~d" + end: Asked.LEAVE for end in _ENDS}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import signal
 import struct
 import termios
 from collections.abc import Callable
@@ -18,7 +19,6 @@ from native.wire.group import Window
 from yod.host.escape import Asked
 from yod.launch.events import Interrupted, Resized, StopAsked
 
-_SIGINT = 2
 _LINES_MAX = (1 << 15) - 1
 
 
@@ -84,6 +84,6 @@ class RawMode:
     def asked(self, asked: Asked) -> None:
         """The user has typed something for yod."""
         if asked is Asked.END:
-            self._handle(Interrupted(_SIGINT))
+            self._handle(Interrupted(signal.SIGINT))
         elif asked is Asked.STOP:
             self._handle(StopAsked())

@@ -312,7 +312,7 @@ class InputStream:
             self._ask(asked)
 
     def _ask(self, asked: Asked) -> None:
-        if asked.value == "d" and self._on_asked is not None:
+        if asked.is_leave and self._on_asked is not None:
             self._on_asked()
         elif self._on_key is not None:
             self._on_key(asked)

@@ -48,7 +48,7 @@ class OutputLedger:
         """Take lines of some ranks.
 
         Returns:
-            The ranks whose lines they are to be written as, and how many bytes were lost.
+            The ranks of which they were not shown before, and how many bytes were lost.
         """
         expected = self._expected
         size, gap = len(message.data), 0
