@@ -73,6 +73,8 @@ def connections():
         try:
             if not s.recv(1):
                 return number, b"closed"
+        except TimeoutError:
+            pass  # a busy PCT answers later
         except ConnectionError:
             return number, b"closed"
         kept.append(s)

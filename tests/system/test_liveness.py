@@ -126,11 +126,10 @@ def test_a_stopped_yod_on_another_host_keeps_its_job_until_its_host_is_cut(start
     hosts = start_hosts(2, slots=1, env=QUICK)
     with hosts.start_yod("-sz", "2", *ENDLESS, env=QUICK) as yod:
         count_up(yod, 2)
-        ranks = [host.processes() for host in hosts.hosts[:2]]
         with stopped(yod.pid):
             until = time.monotonic() + 2 * LIVENESS_S
             wait_until(lambda: time.monotonic() > until)
-            assert all("sleep 1000" in rank.values() for rank in ranks)
+            assert all("sleep 1000" in host.processes().values() for host in hosts.hosts[:2])
             hosts.front.cut()
             wait_until(
                 lambda: all("sleep 1000" not in h.processes().values() for h in hosts.hosts[:2])

@@ -12,7 +12,7 @@ import pytest
 
 import yod.pilot as rp
 from native.errors import UsageError, YodError
-from tests.support.wait import LIMIT_S, wait_until
+from tests.support.wait import LIMIT_S, wait_for_exit, wait_until
 
 FIRST = """
 import os, signal, sys, time
@@ -72,9 +72,9 @@ def test_a_client_finds_its_pilots_and_tasks_again_and_nothing_runs_twice(first,
 
 def test_tasks_whose_agent_has_ended_meanwhile_are_told_from_the_journal(first):
     first("dies")
-    agents = Path("campaign/pilot.0000/agent.pid")
-    os.kill(int(agents.read_text()), signal.SIGKILL)
-    wait_until(lambda: not Path("/proc", agents.read_text()).exists())
+    agent = int(Path("campaign/pilot.0000/agent.pid").read_text())
+    os.kill(agent, signal.SIGKILL)
+    wait_for_exit(agent)
     with rp.Session("campaign") as session:
         pmgr, tmgr = rp.PilotManager(session), rp.TaskManager(session)
         assert pmgr.wait_pilots(timeout=LIMIT_S) == [rp.FAILED]
