@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Protocol
 
 from native.errors import UsageError, YodError
@@ -51,22 +52,11 @@ def wait(
 
     The last one is waited for first: mostly the others are over then, too.
     """
-    changed = loop.changed
-    until = None if timeout is None else time.monotonic() + timeout
+    until = _until(timeout)
     for one in reversed(each):
-        if course.has_reached(one.state, wanted):
-            continue
-        with changed:
-            one.is_awaited = True
-            try:
-                while not course.has_reached(one.state, wanted):
-                    loop.check()
-                    left = None if until is None else until - time.monotonic()
-                    if left is not None and left <= 0:
-                        return
-                    changed.wait(left)
-            finally:
-                one.is_awaited = False
+        is_there = partial(_has_reached, one, wanted, course)
+        if not is_there() and not _wait(loop, one, is_there, until):
+            return
 
 
 def wait_for_info(loop: Loop, task: Service, timeout: float | None) -> None:
@@ -75,17 +65,36 @@ def wait_for_info(loop: Loop, task: Service, timeout: float | None) -> None:
     Raises:
         YodError: it is over before, or the time is.
     """
-    until = None if timeout is None else time.monotonic() + timeout
+    if not _wait(loop, task, lambda: bool(task.info) or task.state in FINAL, _until(timeout)):
+        raise YodError(f"{task.uid} has said nothing of itself in {timeout:g} s")
+    if not task.info:
+        raise YodError(f"{task.uid} is {task.state}, and has said nothing of itself")
+
+
+def _until(timeout: float | None) -> float | None:
+    """The monotonic time at which a time-out in seconds is over."""
+    return None if timeout is None else time.monotonic() + timeout
+
+
+def _has_reached(one: Awaited, wanted: tuple[str, ...], course: Course) -> bool:
+    return course.has_reached(one.state, wanted)
+
+
+def _wait(loop: Loop, one: Awaited, is_there: Callable[[], bool], until: float | None) -> bool:
+    """Wait for what the loop's thread does with a task or pilot; False: the time is over.
+
+    Args:
+        until: monotonic time; None: as long as it takes.
+    """
     with loop.changed:
-        task.is_awaited = True
+        one.is_awaited = True
         try:
-            while not task.info:
+            while not is_there():
                 loop.check()
-                if task.state in FINAL:
-                    raise YodError(f"{task.uid} is {task.state}, and has said nothing of itself")
                 left = None if until is None else until - time.monotonic()
                 if left is not None and left <= 0:
-                    raise YodError(f"{task.uid} has said nothing of itself in {timeout:g} s")
+                    return False
                 loop.changed.wait(left)
         finally:
-            task.is_awaited = False
+            one.is_awaited = False
+    return True
