@@ -396,7 +396,8 @@ class Bebopd:
         if self._ids.is_given(hosted.job_id) or hosted.job_id in node.over:
             return []  # late: it has been freed since
         owner = self._requests.name_of(hosted.uid)
-        actions = self.jobs.adopt(node, hosted, owner, now)
+        queue = self.accounting.queue_of(hosted.job_id)
+        actions = self.jobs.adopt(node, hosted, owner, now, queue)
         if self.batch.get(hosted.job_id) is None:
             elapsed_s = hosted.elapsed_s
             actions += self.accounting.adopted(hosted.job_id, hosted.uid, owner, elapsed_s)

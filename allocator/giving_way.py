@@ -2,8 +2,8 @@
 
 A batch job is ended by its broker (:mod:`allocator.batch.preempted`). A launch that gives way
 (``yod -nice``) has none: its PCTs are told to signal its ranks, as at a nicekill
-(:mod:`allocator.ending`), and its yod is told why. What was planned is kept in memory: a later
-bebopd knows no launch as one that gives way.
+(:mod:`allocator.ending`), and its yod is told why. A later bebopd knows from the PCTs which of the
+running launches give way. What was planned is kept in memory.
 """
 
 from __future__ import annotations

@@ -392,6 +392,7 @@ class Requests:
             shares=shares,
             attempt=0 if batch is None else batch.attempt,
             time_s=request.time_s,
+            gives_way=source is not None and request.terms.gives_way,
         )
         if text := why_unsendable(grant):
             raise RequestRefused(Refusal.BAD_REQUEST, text)

@@ -20,6 +20,7 @@ def hosted(job: Job, reservation: Reservation, now: float) -> status.HostedJob:
         memory,
         len(gpus),
         reservation.core_counts(job.job_id),
+        reservation.gives_way(job.job_id),
     )
 
 

@@ -54,6 +54,7 @@ class Reservation:
 
             self._cores = CoreTable(cores)
         self._attempts: dict[int, int] = {}  # of hosted jobs that were placed before
+        self._giving_way: set[int] = set()  # hosted jobs that end when others need their slots
         self._spent: dict[int, int] = {}  # job id -> the last attempt that is not taken
         self._spent_order: deque[int] = deque()
 
@@ -78,6 +79,10 @@ class Reservation:
     def core_counts(self, job_id: int) -> tuple[int, ...]:
         """How many of each group these are."""
         return self._cores.counts(job_id) if self._cores is not None else ()
+
+    def gives_way(self, job_id: int) -> bool:
+        """Whether a hosted job ends when others need its slots."""
+        return job_id in self._giving_way
 
     def take(
         self, credential: Credential, granted: int, unix_s: float, number: int = -1
@@ -112,6 +117,8 @@ class Reservation:
         self._used[job_id] = wanted
         if credential.attempt:
             self._attempts[job_id] = credential.attempt
+        if credential.gives_way:
+            self._giving_way.add(job_id)
         return None
 
     def _is_spent(self, credential: Credential) -> bool:
@@ -141,6 +148,7 @@ class Reservation:
     def give_back(self, job_id: int) -> None:
         """A hosted job is over; it is never taken again, unless bebopd places it anew."""
         self._shares.pop(job_id, None)
+        self._giving_way.discard(job_id)
         if self._cores is not None:
             self._cores.give_back(job_id)
         self._used.pop(job_id, None)
@@ -170,7 +178,7 @@ class Reservation:
         assert self.slots_used <= self.slots, (self._used, self.slots)
         for job_id in self._used.keys() & self._spent.keys():
             assert self._spent[job_id] < self._attempts.get(job_id, 0), job_id
-        assert self._shares.keys() <= self._used.keys()
+        assert self._shares.keys() <= self._used.keys() >= self._giving_way
         assert sum(memory for memory, _ in self._shares.values()) <= self.memory
         given = [gpu for _, gpus in self._shares.values() for gpu in gpus]
         if self._cores is not None:

@@ -93,6 +93,10 @@ class Accounting:
             return account.row.uid
         return self._recent.get(job_id)
 
+    def queue_of(self, job_id: int) -> str:
+        """The queue of a job that has no final row; empty: none that is known."""
+        return self._jobs[job_id].row.queue if job_id in self._jobs else ""
+
     def deadline(self) -> float | None:
         """When :meth:`due` has something to do."""
         return self._due.earliest()

@@ -117,6 +117,7 @@ def make_grant(
     shares: tuple[NodeShare, ...] = (),
     time_s: float = 0.0,
     attempt: int = 0,
+    gives_way: bool = False,
 ) -> Grant:
     """The grant of a job, with its credential.
 
@@ -127,6 +128,7 @@ def make_grant(
         shares: memory, GPUs and cores that it has on the nodes.
         time_s: how long it may have them, by its queue; 0: any time.
         attempt: how often it was placed before.
+        gives_way: it ends when others need its slots.
     """
     expires = -int(-(wall_s + pending_s) // 1)  # rounded up
     credential = codec.encode_part(
@@ -142,6 +144,7 @@ def make_grant(
             overlaps=overlaps,
             shares=shares,
             attempt=attempt,
+            gives_way=gives_way,
         )
     )
     return Grant(

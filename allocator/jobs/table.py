@@ -33,6 +33,7 @@ from native.limits import Limits
 from native.machine import Action, Contain, Log, Send, propagate
 from native.nodelist import named_nodes
 from native.wire.alloc import NodeShare, Released, Revoke, Share
+from native.wire.base import NO_TERMS, Terms
 from native.wire.load import Reset
 from native.wire.placed import JobNodes
 from native.wire.runs import JobRuns
@@ -163,8 +164,14 @@ class JobTable:
         self._answer_to(job, requester)
         self._due.set(job.job_id, now + self._limits.pending_s)
 
-    def adopt(self, node: Node, hosted: HostedJob, owner: str, now: float) -> list[Action]:
-        """A node hosts a job that an earlier bebopd granted."""
+    def adopt(
+        self, node: Node, hosted: HostedJob, owner: str, now: float, queue: str = ""
+    ) -> list[Action]:
+        """A node hosts a job that an earlier bebopd granted.
+
+        Args:
+            queue: of the job, where that is known.
+        """
         job = self._jobs.get(hosted.job_id)
         actions: list[Action] = []
         if job is None:
@@ -177,6 +184,7 @@ class JobTable:
                 granted=now - hosted.elapsed_s,
                 is_adopted=True,
                 has_run=True,
+                terms=Terms(queue=queue, gives_way=True) if hosted.gives_way else NO_TERMS,
             )
             actions.append(Log(f"job of {owner} goes on from before this bebopd", job.job_id))
         elif job.uid != hosted.uid:

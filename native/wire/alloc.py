@@ -325,6 +325,7 @@ class Credential(Part, frozen=True):
         overlaps: the slots are not taken from the node's; others may have them.
         shares: memory, GPUs and cores on the nodes, which nobody else has; ascending.
         attempt: how often the job was placed before; a PCT takes a job anew with a higher one.
+        gives_way: as in its terms; the PCT tells a later bebopd.
     """
 
     job_id: JobId
@@ -338,6 +339,7 @@ class Credential(Part, frozen=True):
     overlaps: bool = False
     shares: Annotated[tuple[NodeShare, ...], Meta(max_length=SHARES_MAX)] = ()
     attempt: Attempt = 0
+    gives_way: bool = False
 
     def __post_init__(self) -> None:
         if self.shares:

@@ -50,6 +50,7 @@ class HostedJob(Part, frozen=True):
         memory: bytes that it has here.
         gpus: likewise.
         cores: likewise, by group.
+        gives_way: as its credential says.
     """
 
     job_id: JobId
@@ -60,6 +61,7 @@ class HostedJob(Part, frozen=True):
     memory: Memory = 0
     gpus: GpuCount = 0
     cores: CoreCounts = ()
+    gives_way: bool = False
 
     def __post_init__(self) -> None:
         if 0 in self.distances[1:] or sum(self.distances) >= SIZE_MAX:

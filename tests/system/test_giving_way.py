@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.partition import finish
 from tests.support.wait import read_until
+from tests.system.test_bebopd import restart
 
 pytestmark = pytest.mark.system
 
@@ -56,3 +57,30 @@ def test_none_gives_way_to_another_that_does(start_local):
     assert refused.status != 0 and "free now" in refused.err, refused
     assert partition.yod("-sz", "1", "true").status == 0
     assert finish(nice).out == "saved\n"
+
+
+@pytest.mark.parametrize("kill", [True, False], ids=["killed", "ended"])
+def test_a_bebopd_that_is_started_again_knows_what_gives_way(
+    start_local, nothing_left_behind, place, kill
+):
+    partition = start_local(3, slots=1)
+    stays = start(partition, "-sz", "1", *SAVES)
+    nice = start(partition, "-nice", "-sz", "2", *SLEEP)
+    restart(partition, nothing_left_behind, place, kill=kill)
+    done = partition.yod("-sz", "2", "true")
+    assert done.status == 0, done.err
+    assert finish(nice).status == 128 + signal.SIGTERM
+    refused = partition.yod("-sz", "3", "true")  # what does not give way goes on
+    assert refused.status != 0 and "2 of 3 slots free" in refused.err, refused
+    stays.terminate()
+    assert finish(stays).out == "saved\n"
+
+
+def test_what_was_told_to_end_by_a_bebopd_that_died_is_told_again(
+    start_local, nothing_left_behind, place
+):
+    partition = start_local(1, slots=1, env={"YOD_NICE_KILL_S": "0.5"})
+    nice = start(partition, "-nice", "-sz", "1", *STUBBORN)
+    restart(partition, nothing_left_behind, place, kill=True)
+    assert partition.yod("-sz", "1", "true").status == 0
+    assert finish(nice).status == 128 + signal.SIGKILL

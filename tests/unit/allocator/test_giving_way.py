@@ -14,6 +14,7 @@ from native.wire import nodes as wire
 from native.wire.alloc import Freed, GiveWay, Grant, Hosting, NodeRequest, Queued, Refused
 from native.wire.base import JobEnd, State, Terms
 from native.wire.nodes import Ending
+from native.wire.status import HostedJob
 from tests.unit.allocator.partition_of import ALICE, BOB, Partition, pct, spec
 from tests.unit.allocator.queue_site import Site
 from tests.unit.allocator.test_backfill import Backfilled
@@ -264,3 +265,13 @@ def test_a_request_whose_yod_leaves_is_waited_for_no_more():
     site.lose(other)
     site.ends(nice)
     assert site.job_of(site.asks(4, nice=True))
+
+
+@pytest.mark.parametrize("nice", [True, False])
+def test_what_an_earlier_bebopd_has_granted_gives_way_if_its_pct_says_so(nice):
+    site = Scavenged(count=0)
+    site.announce(0, 4, jobs=(HostedJob(7, 1000, 4, (0, 1, 1, 1), 5.0, gives_way=nice),))
+    site.asks(4, principal=BOB)
+    assert site.signals == ([(7, SIGTERM)] if nice else [])
+    site.wait(GRACE_S)
+    assert site.signals == ([(7, SIGTERM), (7, SIGKILL)] if nice else [])

@@ -44,6 +44,16 @@ def test_slots_are_taken_and_given_back():
     node.check()
 
 
+def test_what_gives_way_is_known_as_long_as_it_is_here():
+    node = reservation()
+    assert node.take(grant(7, gives_way=True), SLOTS, NOW) is None
+    assert node.take(grant(8), SLOTS, NOW) is None
+    assert [node.gives_way(job_id) for job_id in (7, 8)] == [True, False]
+    node.give_back(7)
+    assert not node.gives_way(7)
+    node.check()
+
+
 @pytest.mark.parametrize(
     ("credential", "slots", "now", "refusal"),
     [
