@@ -12,7 +12,7 @@ import pytest
 
 import yod.pilot as rp
 from native.errors import UsageError, YodError
-from tests.support.wait import LIMIT_S, wait_for_exit, wait_until
+from tests.support.wait import LIMIT_S, wait_for_exit
 
 FIRST = """
 import os, signal, sys, time
