@@ -26,7 +26,7 @@ from native.host import config, keyfile, sitedirs, stdio, systemd, userdirs
 from native.host.log import DaemonLog
 from native.host.logshares import LogShares
 from native.host.rlimits import connections_each, raise_soft
-from native.loop.daemon import take_signals
+from native.loop.daemon import settle, take_signals
 from native.loop.reactor import Reactor
 from native.port.address import advertised, numeric
 from native.text import shown
@@ -296,6 +296,7 @@ def command(
         run_hook=None if hooks is None else hooks.run,
     )
     say(f"partition {name} at {port.id}")
+    settle()
     reactor.run()
     say("ends; its jobs go on")
     driver.close()

@@ -21,7 +21,7 @@ from native.host.log import DaemonLog
 from native.host.process import become_subreaper
 from native.host.rlimits import connections_each, raise_soft, restore
 from native.ids import PortalId, Principal, PrincipalKind
-from native.loop.daemon import take_signals
+from native.loop.daemon import settle, take_signals
 from native.loop.reactor import Reactor
 from native.machine import MessageReceived
 from native.port.address import advertised, facing, numeric
@@ -286,6 +286,7 @@ def command(
         is_idle=None if is_in_job else lambda: not machine.jobs and not machine.brokers,
         name=name,
     )
+    settle()
     reactor.run()
     for watcher in watchers:
         watcher.close()

@@ -13,6 +13,7 @@ from ensemble.host.story import Story
 from ensemble.machine import job as j
 from ensemble.machine.job import Job, JobState
 from ensemble.machine.state import Ensemble
+from native.loop.daemon import settle
 from native.loop.reactor import Reactor
 
 
@@ -59,6 +60,7 @@ class Carrier:
             self._reactor.on_signal(number, lambda n=number: self.on_event(j.Interrupted(n)))  # type: ignore[misc]
         self.on_event(j.Timeout())
         if self.finished is None:
+            settle()
             self._reactor.run()
         assert self.finished is not None
         return self.finished

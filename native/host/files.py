@@ -48,6 +48,17 @@ def exists(path: bytes, owner: Owner) -> bool:
     return True
 
 
+def identity(status: os.stat_result) -> tuple[int, ...]:
+    """What changes when a file's bytes do."""
+    return (
+        status.st_dev,
+        status.st_ino,
+        status.st_size,
+        status.st_mtime_ns,
+        status.st_ctime_ns,
+    )
+
+
 def punch(fd: int, offset: int, length: int) -> None:
     """Free the blocks of a part of a file; its size stays.
 

@@ -1,11 +1,24 @@
-"""What every daemon does at signals that must not end it."""
+"""What every process that stays does: about its memory, and at signals that must not end it."""
 
 from __future__ import annotations
 
+import gc
 import signal
 from collections.abc import Callable, Iterable
 
 from native.loop.reactor import Reactor
+
+COLLECT_AFTER_COUNT = 20_000  # new objects; then the collector looks for cycles
+
+
+def settle() -> None:
+    """Begin to serve: what has been imported and made stays, so no collection goes through it.
+
+    A launch leaves few cycles: a collection for each few hundred new objects would find next to
+    nothing, and takes a tenth of the processor time.
+    """
+    gc.freeze()
+    gc.set_threshold(COLLECT_AFTER_COUNT)
 
 
 def take_signals(

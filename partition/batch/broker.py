@@ -23,6 +23,7 @@ from native.host import rlimits, stdio
 from native.host.rlimits import write_whole
 from native.ids import PortalId
 from native.limits import Limits
+from native.loop.daemon import settle
 from native.loop.reactor import Reactor
 from native.port.portals import JobKey, PortalsPort
 from native.text import shown
@@ -219,6 +220,7 @@ class Batch:
         for frame in early:
             self._hear(frame)
         if self._driver.status is None:
+            settle()
             self._reactor.run()
         assert self._driver.status is not None
         return self._outcome(self._driver.status)

@@ -13,6 +13,7 @@ from native import limits as limits_module
 from native.errors import PartitionError, YodError
 from native.host import rlimits, stdio
 from native.limits import Limits
+from native.loop.daemon import settle
 from native.loop.reactor import Reactor
 from native.machine import Action, DeadlineReached, Event, MessageReceived, PeerGone, Send
 from native.port.port import Opened, PeerLost, Received
@@ -117,6 +118,7 @@ def hold(
         stack.callback(driver.close)
         driver.start()
         if driver.status is None:
+            settle()
             reactor.run()
     assert driver.status is not None
     return driver.status

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
 import sys
@@ -14,7 +13,7 @@ from native.errors import UsageError, YodError
 from native.host import programs, stdio
 from native.host.log import DaemonLog
 from native.host.process import become_subreaper
-from native.loop.daemon import take_signals
+from native.loop.daemon import settle, take_signals
 from native.loop.reactor import Reactor
 from native.wire.base import SLOTS_MAX
 from partition.find import warm
@@ -28,7 +27,6 @@ from pct.host.spawn.spawner import OwnSpawner
 FAILED = 1
 WRONG_USAGE = 2
 HELPERS_COUNT = 2  # as many launches are prepared at a time
-COLLECT_AFTER_COUNT = 20_000  # new objects; then the collector looks for cycles
 
 
 @click.command(context_settings={"help_option_names": ["--help", "-help", "-h"]})
@@ -95,11 +93,7 @@ def command(idle_s: float, slots: int | None, ready_fd: int | None, helper_fd: i
     take_signals(reactor, log.say, server.state, log.open_again)
     helpers.start(ready)
     look_idle()
-    # What is here now stays, so a collection need not go through it. A launch leaves few cycles:
-    # a collection for each few hundred new objects would find next to nothing.
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(COLLECT_AFTER_COUNT)
+    settle()
     reactor.run()
     log.say("ends")
     server.close()

@@ -6,7 +6,7 @@ import os
 from _blake2 import blake2b
 from functools import lru_cache
 
-from native.host.files import Owner, open_plain
+from native.host.files import Owner, identity, open_plain
 from native.loop.slices import Work
 from native.wire.load import ShippedObject
 
@@ -68,17 +68,6 @@ def _digest(fd: int, size: int, key: tuple[int, ...]) -> Work[bytes | None]:
         if left:
             yield
     return digest.digest() if identity(os.fstat(fd)) == key else None
-
-
-def identity(status: os.stat_result) -> tuple[int, ...]:
-    """What changes when a file's bytes do."""
-    return (
-        status.st_dev,
-        status.st_ino,
-        status.st_size,
-        status.st_mtime_ns,
-        status.st_ctime_ns,
-    )
 
 
 @lru_cache(maxsize=256)

@@ -107,7 +107,7 @@ OF_A_LAUNCH = {
         "machine notices output phases report running signals spawn timelimit tree"
     ),
     "yod.plan": "checkpoint checkpoint_options invocation loadfile plan prepared selectors shape",
-    "yod.program": "elf image linked planning speech",
+    "yod.program": "elf image known linked planning speech",
 }
 
 

@@ -10,6 +10,7 @@ from native.errors import ProgramNotExecutableError, ProgramNotFoundError, Usage
 from native.text import shown
 from native.wire.load import ShippedObject
 from yod.plan.invocation import Invocation
+from yod.program.known import Known
 
 DIGEST_BYTES = 32
 LOAD_FILE_MAX_BYTES = 16 << 20
@@ -163,8 +164,15 @@ def measure(path: str, is_shipped: bool) -> ShippedObject:
 
 def digest_of(path: str) -> bytes:
     """BLAKE2b-256 of a file."""
-    digest = blake2b(digest_size=DIGEST_BYTES)
     with open(path, "rb", buffering=0) as file:
-        while data := file.read(_READ_BYTES):
-            digest.update(data)
+        return _digests.of(file.fileno())
+
+
+def _digest(fd: int) -> bytes:
+    digest = blake2b(digest_size=DIGEST_BYTES)
+    while data := os.read(fd, _READ_BYTES):
+        digest.update(data)
     return digest.digest()
+
+
+_digests = Known(_digest)

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 
 from yod.program import elf
 from yod.program.elf import Elf
+from yod.program.known import Known
 
 LOADER_S = 5.0  # libraries may lie on a slow file system
 LIST_MAX_BYTES = 256 * 1024
@@ -48,11 +49,18 @@ def read(path: str) -> Elf | None:
     try:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             return None
-        return elf.parse(lambda count, offset: os.pread(fd, count, offset))
+        return _headers.of(fd)
     except OSError:
         return None
     finally:
         os.close(fd)
+
+
+def _parse_headers(fd: int) -> Elf | None:
+    return elf.parse(lambda count, offset: os.pread(fd, count, offset))
+
+
+_headers = Known(_parse_headers)
 
 
 def libraries(path: str, file: Elf, environment: Mapping[bytes, bytes]) -> dict[str, str]:

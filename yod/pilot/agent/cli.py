@@ -9,6 +9,7 @@ from msgspec import json
 from msgspec.structs import replace
 
 from native.errors import YodError
+from native.loop.daemon import settle
 from native.loop.reactor import Reactor
 from yod.pilot.agent.agent import Agent
 from yod.pilot.agent.settings import Settings
@@ -52,6 +53,7 @@ def main() -> int:
     except (YodError, OSError) as error:
         print(f"agent of {settings.pilot_uid}: {error}", file=sys.stderr)
         return 1
+    settle()
     reactor.run()
     return 0
 
