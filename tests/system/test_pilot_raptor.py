@@ -24,7 +24,7 @@ def tmgr(place, tmp_path, monkeypatch):
     monkeypatch.chdir(work)
     with rp.Session() as session:
         tmgr = rp.TaskManager(session)
-        tmgr.add_pilots(rp.PilotManager(session).submit_pilots({"cores": 2, "runtime": 5}))
+        tmgr.add_pilots(rp.PilotManager(session).submit_pilots({"cores": 3, "runtime": 5}))
         yield tmgr
     assert not threading.enumerate()[1:]
 
@@ -39,6 +39,24 @@ class Counter(rp.raptor.DefaultWorker):
     def add(self, n):
         self.count += n
         return os.getpid(), self.count
+
+
+class Summing(rp.raptor.MPIWorker):
+    """Sums over the ranks of a call."""
+
+    def sum(self, comm, n):
+        return comm.rank, comm.allreduce(n), os.environ["RP_RANK"], os.environ["RP_RANKS"]
+
+
+def ranks_of(comm):
+    print("rank", comm.rank)
+    return comm.allgather(os.environ["RP_RANK"])
+
+
+def fails_in_one(comm):
+    if comm.rank == 1:
+        raise ValueError("one of them")
+    comm.barrier()
 
 
 def stays(path):
@@ -137,7 +155,6 @@ def test_a_call_that_is_canceled_or_kills_its_rank_harms_no_other(tmgr, raptor, 
         ({"mode": rp.RAPTOR_WORKER}, "'raptor_id' is missing"),
         ({"mode": rp.RAPTOR_MASTER, "executable": "./own.py"}, "'./own.py' is refused"),
         ({"mode": "eval", "code": "1", "raptor_id": "no"}, "its manager has no such raptor"),
-        ({"mode": "eval", "code": "1", "raptor_id": "raptor.0000", "ranks": 2}, "'ranks' is 2"),
     ],
 )
 def test_what_cannot_be_is_refused_with_the_key(tmgr, raptor, entries, told):
@@ -149,3 +166,67 @@ def test_a_worker_whose_class_is_not_there_says_so(tmgr, raptor):
     (worker,) = raptor.submit_workers({"raptor_class": "Absent"})
     assert worker.wait(timeout=LIMIT_S) == rp.FAILED
     assert "raptor_class Absent: yod.pilot.raptor has no such class" in worker.stderr
+
+
+def test_calls_of_several_ranks_have_a_communicator_of_their_own(tmgr, raptor):
+    entries = {"ranks": 3, "raptor_file": __file__, "raptor_class": "Summing"}
+    (worker,) = raptor.submit_workers(entries)
+    several = [{"mode": rp.TASK_METHOD, "method": "sum", "args": [n], "ranks": 2} for n in range(5)]
+    method = raptor.submit_tasks(several)
+    all_ranks = raptor.submit_tasks(function(rp.PythonTask(ranks_of, (None,)), ranks=3))[0]
+    alone = raptor.submit_tasks(function(os.getpid))[0]
+    greeted = raptor.submit_tasks(function("hello_mpi", ranks=2, kwargs={"msg": "you"}))[0]
+    code = raptor.submit_tasks({"mode": "eval", "code": "os.environ['RP_RANK']", "ranks": 2})[0]
+    command = "echo hello $RP_RANK/$RP_RANKS"
+    shell = raptor.submit_tasks({"mode": "shell", "command": command, "ranks": 2})[0]
+    large = raptor.submit_tasks(function(ranks_of, ranks=4))[0]
+    uids = [t.uid for t in (*method, all_ranks, alone, greeted, code, shell)]
+    assert tmgr.wait_tasks(uids, timeout=LIMIT_S) == [rp.DONE] * len(uids), method[0].exception
+    for n, task in enumerate(method):
+        assert task.return_value == [(rank, 2 * n, str(rank), "2") for rank in range(2)]
+    assert all_ranks.return_value == [["0", "1", "2"]] * 3
+    assert all_ranks.stdout == "rank 0\nrank 1\nrank 2\n"
+    assert Path(all_ranks.output_files[0]).read_text().count("rank") == 3
+    assert isinstance(alone.return_value, int)
+    assert greeted.return_value == ["hello_mpi you"] * 2
+    assert code.return_value == ["0", "1"]
+    assert sorted(shell.stdout.splitlines()) == ["hello 0/2", "hello 1/2"]
+    assert large.why == (f"it has 4 ranks, and the largest worker of the raptor {raptor.uid} has 3")
+    raptor.rpc("stop")
+    assert (raptor.wait(timeout=LIMIT_S), worker.wait(timeout=LIMIT_S)) == (rp.DONE, rp.DONE)
+    assert large.wait(timeout=LIMIT_S) == rp.FAILED
+
+
+def test_a_call_that_fails_in_one_rank_fails_as_that_and_its_worker_may_begin_anew(
+    tmgr, raptor, tmp_path
+):
+    entries = {"ranks": 2, "raptor_class": "MPIWorker", "restartable": True}
+    raptor.submit_workers(entries)
+    failing = raptor.submit_tasks(function(fails_in_one, ranks=2))[0]
+    after = raptor.submit_tasks(function(ranks_of, ranks=2))[0]
+    assert failing.wait(timeout=LIMIT_S) == rp.FAILED
+    assert failing.exception == "ValueError('one of them')"
+    assert after.wait(timeout=LIMIT_S) == rp.DONE
+    stuck = raptor.submit_tasks(function(stays, str(tmp_path / "stays"), ranks=2))[0]
+    wait_until((tmp_path / "stays").exists, what="the call runs")
+    stuck.cancel()
+    assert stuck.wait(timeout=LIMIT_S) == rp.CANCELED
+    last = raptor.submit_tasks(function(ranks_of, ranks=2))[0]
+    assert last.wait(timeout=LIMIT_S) == rp.DONE
+
+
+def test_a_call_of_several_ranks_without_a_world_says_what_a_communicator_needs(tmgr, raptor):
+    raptor.submit_workers({"ranks": 2})
+    one, other = raptor.submit_tasks(
+        [function(ranks_of, ranks=2), function(os.getenv, "RP_RANK", ranks=2)]
+    )
+    assert other.wait(timeout=LIMIT_S) == rp.DONE
+    assert other.return_value == ["0", "1"]
+    assert one.wait(timeout=LIMIT_S) == rp.FAILED
+    assert "a communicator needs a worker whose class is an MPIWorker" in one.exception
+
+
+def test_an_mpi_worker_whose_ranks_do_not_find_one_another_says_so(tmgr, raptor):
+    (worker,) = raptor.submit_workers({"ranks": 2, "raptor_class": "MPIWorker", "use_mpi": False})
+    assert worker.wait(timeout=LIMIT_S) == rp.FAILED
+    assert "submit the worker with 'use_mpi': True" in worker.stderr

@@ -88,6 +88,8 @@ class Runners:
     def start(self, work: Work, description: TaskDescription) -> None:
         """Run a task; the agent is told of its end."""
         kind, raptor = description.kind, description.value("raptor_id")
+        if kind == modes.RAPTOR_WORKER and not self._may_connect(work.uid):
+            return
         if kind in modes.CALLS or (raptor and kind in modes.OF_RAPTOR):
             self._start_call(work, description)
         elif kind == modes.RAPTOR_MASTER:
@@ -144,21 +146,32 @@ class Runners:
     def stop_raptor(self, uid: str) -> None:
         """A raptor takes no more calls, and is done."""
         if self._pool is not None:
-            self._pool.stop(uid)
+            self._pool.overlay.stop(uid)
         self._place.ended(uid, Outcome())
 
     def why(self, uid: str) -> str:
         """Why a call stands still; empty: it does not."""
-        return "" if self._pool is None else self._pool.why(uid)
+        return "" if self._pool is None else self._pool.overlay.why(uid)
+
+    def _may_connect(self, uid: str) -> bool:
+        """Let workers connect; the task ends where they cannot."""
+        try:
+            self._functions()
+        except YodError as error:
+            self._place.ended(uid, Outcome(exit_code=None, reason=str(error)))
+            return False
+        return True
 
     def _start_call(self, work: Work, description: TaskDescription) -> None:
-        try:
-            pool = self._functions()
-        except YodError as error:
-            self._place.ended(work.uid, Outcome(exit_code=None, reason=str(error)))
+        if not self._may_connect(work.uid):
             return
+        pool = self._functions()
         raptor, ranks = description.value("raptor_id"), description.value("ranks")
-        if not raptor and (ranks > 1 or description.value("use_mpi")):
+        if raptor:
+            self._signals[work.uid] = lambda _: pool.overlay.signal(work.uid)
+            pool.overlay.start(work, raptor)
+            return
+        if ranks > 1 or description.value("use_mpi"):
             uid, steps = work.uid, self._mpi()
             words = pool.expect(work, ranks, lambda: steps.signal(uid, signal.SIGTERM))
             self._launch(
@@ -166,12 +179,10 @@ class Runners:
             )
             return
         self._signals[work.uid] = lambda signo: pool.signal(work.uid, signo)
-        pool.start(work, raptor)
+        pool.start(work)
 
     def _start_program(self, work: Work, description: TaskDescription) -> None:
         value, uid = description.value, work.uid
-        if description.kind == modes.RAPTOR_WORKER:
-            self._functions()  # where its ranks connect
 
         def report(told: Report) -> None:
             if told.kind is ReportKind.STARTED:
@@ -229,6 +240,9 @@ class Runners:
             self._launch(work, description, command.step_words_of(description), launched)
 
         def launched(outcome: Outcome) -> None:
+            if self._pool is not None and uid in self._pool.overlay.dropped:
+                outcome.is_lost = True  # a worker of which a rank had to be ended
+
             def behind(other: Outcome) -> None:
                 worse = other if other.failure and not outcome.failure else outcome
                 self._place.ended(uid, worse)

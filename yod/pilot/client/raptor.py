@@ -6,6 +6,7 @@ slots, each rank of which takes one call after another.
 
 from __future__ import annotations
 
+import ast
 import os
 import sys
 from collections.abc import Mapping
@@ -18,6 +19,7 @@ from yod.pilot.model import modes
 from yod.pilot.model.description import TaskDescription
 
 _STOP = "stop"
+_MPI = "MPIWorker"
 
 
 class Raptor(Task):
@@ -104,4 +106,30 @@ def _make_worker(description: TaskDescription, raptor: str) -> None:
     name = description.get("raptor_class") or "DefaultWorker"
     description["executable"] = sys.executable
     description["arguments"] = ["-P", "-m", MODULE, raptor, path, name]
-    description.setdefault("use_mpi", False)
+    if description.get("use_mpi") is None:
+        description["use_mpi"] = is_mpi_class(path, name)
+
+
+def is_mpi_class(path: str, name: str) -> bool:
+    """A class is an ``MPIWorker``, as far as the text of its file says it."""
+    if name == _MPI:
+        return True
+    try:
+        with open(path, "rb") as file:
+            parsed = ast.parse(file.read())
+    except (OSError, SyntaxError, ValueError):  # the worker will say so
+        return False
+    classes = [each for each in parsed.body if isinstance(each, ast.ClassDef)]
+    bases = {
+        one.name: [ast.unparse(base).rpartition(".")[2] for base in one.bases] for one in classes
+    }
+    seen: set[str] = set()
+    left = [name]
+    while left:
+        one = left.pop()
+        if one == _MPI:
+            return True
+        if one not in seen:
+            seen.add(one)
+            left += bases.get(one, [])
+    return False

@@ -182,11 +182,6 @@ def pack(description: Mapping[str, Any], where: str, bytes_max: int) -> bytes:
                 f"{where}: {key!r} is refused for a function: it runs in a worker that is there"
                 " already; use an executable, or do it in the function"
             )
-    if (description.get("ranks") or 1) > 1 and description.get("raptor_id"):
-        raise UsageError(
-            f"{where}: 'ranks' is {description['ranks']}, and a call in a raptor has one rank;"
-            " submit it without 'raptor_id'"
-        )
     try:
         payload = _payload(description, where)
     except YodError:

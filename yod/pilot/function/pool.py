@@ -16,19 +16,17 @@ from native.errors import PeerProtocolError, YodError
 from native.loop.reactor import Timer
 from native.waitstatus import how_it_ended
 from yod.pilot.function import workers as rules
+from yod.pilot.function.overlay import Overlay
 from yod.pilot.function.rank import SOCKET
-from yod.pilot.function.raptors import Raptors
 from yod.pilot.function.together import MODULE as TOGETHER
-from yod.pilot.function.together import Answers
+from yod.pilot.function.together import Answers, outcome_of, outputs_of
 from yod.pilot.link.link import Link, Listener
-from yod.pilot.model.description import TaskDescription
 from yod.pilot.wire import calls as wire
 from yod.pilot.work.place import Outcome, Place, Work
 
 DIRECTORY = "workers"  # in the pilot's sandbox: what workers print
 MODULE = "yod.pilot.function.worker"
 _LAST_WORD_S = 2.0  # for the answers of ranks that have ended
-_TIMES = ("task_run_start", "exec_start", "rank_start")
 
 
 class _Group:
@@ -59,6 +57,9 @@ class FunctionPool:
     Args:
         host: the address at which nodes reach this host; empty: there is one host only.
 
+    Attributes:
+        overlay: runs the calls of raptors.
+
     Raises:
         YodError: workers cannot be let in.
     """
@@ -66,14 +67,12 @@ class FunctionPool:
     def __init__(self, place: Place, host: str = "") -> None:
         self._place = place
         self._rules = rules.Workers()
-        self._raptors = Raptors()
-        self._ranks: dict[int, str] = {}  # worker of a raptor, below 0 -> its task
-        self._come = 0
         self._works: dict[str, tuple[Work, float]] = {}
         self._links: dict[int, Link] = {}
         self._processes: dict[int, int] = {}  # worker -> number of its process
         self._groups: dict[str, _Group] = {}
         self._kill_delay_s = limits.load(dict(os.environ)).kill_delay_s
+        self.overlay = Overlay(place, self._kill_delay_s)
         self._directory = os.path.join(place.sandbox, DIRECTORY)
         self._path = os.path.join(place.sandbox, SOCKET)
         try:
@@ -84,18 +83,9 @@ class FunctionPool:
         if host:
             self._listener.reach(host)
 
-    def start(self, work: Work, raptor: str = "") -> None:
-        """Run a call, by a worker of a raptor where one is named."""
+    def start(self, work: Work) -> None:
+        """Run a call."""
         self._works[work.uid] = (work, time.time())
-        if raptor:
-            try:
-                worker = self._raptors.want(work.uid, raptor)
-            except KeyError:
-                self._refuse(work.uid, f"its raptor {raptor} has ended")
-                return
-            if worker is not None:
-                self._give(worker, work.uid)
-            return
         slot = work.slots[0]
         self._carry_out(self._rules.want(work.uid, rules.Key(slot.node, slot.gpus)))
 
@@ -117,36 +107,10 @@ class FunctionPool:
         self._look_at(uid)
 
     def signal(self, uid: str, signo: int) -> None:
-        """Send the process that has a call a signal; the worker of a raptor begins anew."""
-        if uid not in self._works:
-            return
-        if not self._works[uid][0].slots:
-            worker = self._raptors.drop(uid)
-            if worker is None:
-                self._refuse(uid, "it was not wanted any more")
-            else:
-                self._links[worker].send_frame(wire.frame(wire.Drop(worker)))
-            return
+        """Send the process that has a call a signal."""
         process = self._processes.get(self._rules.number_of(uid) or 0)
         if process is not None:
             self._place.kill_process(process, signo)
-
-    def stop(self, raptor: str) -> None:
-        """A raptor takes no more calls; its workers end."""
-        waiting, workers = self._raptors.end(raptor)
-        for uid in waiting:
-            self._refuse(uid, f"its raptor {raptor} has ended")
-        for worker in workers:
-            self._links[worker].close()
-            self._rank_gone(worker, "")
-
-    def why(self, uid: str) -> str:
-        """Why a call stands still; empty: it does not."""
-        return self._raptors.why(uid)
-
-    def _refuse(self, uid: str, reason: str) -> None:
-        del self._works[uid]
-        self._place.ended(uid, Outcome(exit_code=None, reason=reason))
 
     def close(self) -> None:
         """End all."""
@@ -154,6 +118,7 @@ class FunctionPool:
         for link in self._links.values():
             link.close()
         self._links.clear()
+        self.overlay.close()
         for group in self._groups.values():
             group.close()
         self._groups.clear()
@@ -270,7 +235,7 @@ class FunctionPool:
 
     def _keep_output(self, number: int, work: Work) -> None:
         """What the call has printed is where it belongs, also if its worker was killed."""
-        for name, own in zip(_outputs(work), ("out", "err"), strict=True):
+        for name, own in zip(outputs_of(work), ("out", "err"), strict=True):
             with suppress(OSError):  # its node may have been lost, and the directory with it
                 path = os.path.join(self._directory, f"{number:06}.{own}")
                 if os.path.getsize(path):
@@ -282,7 +247,7 @@ class FunctionPool:
         def hello(body: bytes) -> None:
             told = wire.decode_answer(body)
             if isinstance(told, wire.Here) and told.raptor:
-                self._rank_came(told, link)
+                self.overlay.came(told, link)
                 return
             if isinstance(told, wire.Here) and told.task in self._groups:
                 self._join(told, link)
@@ -297,35 +262,9 @@ class FunctionPool:
 
         link = Link(end, self._place.reactor, hello, lambda _: None)
 
-    def _rank_came(self, told: wire.Here, link: Link) -> None:
-        """A worker of a raptor; it ends when its connection is closed."""
-        self._come -= 1
-        number = self._come
-        try:
-            first = self._raptors.came(number, told.raptor)
-        except KeyError:  # others have done all calls meanwhile
-            link.close()
-            return
-        link.redirect(partial(self._take, number), partial(self._rank_gone, number))
-        self._links[number] = link
-        self._ranks[number] = told.task
-        if first:
-            self._give(number, first)
-
-    def _rank_gone(self, number: int, _reason: str) -> None:
-        del self._links[number]
-        task = self._ranks.pop(number)
-        uid = self._raptors.gone(number)
-        if uid:
-            _, came = self._works.pop(uid)
-            reason = f"the worker {task} ended in the call"
-            outcome = Outcome(exit_code=None, reason=reason, is_lost=True)
-            outcome.times = [("task_start", came)]
-            self._place.ended(uid, outcome)
-
     def _give(self, number: int, uid: str) -> None:
         work, _ = self._works[uid]
-        call = wire.Call(number, work.payload, work.sandbox, work.environment, *_outputs(work))
+        call = wire.Call(number, work.payload, work.sandbox, work.environment, *outputs_of(work))
         self._links[number].send_frame(wire.frame(call))
         if work.description.get("startup_timeout"):
             self._place.started(uid, time.time())
@@ -334,38 +273,12 @@ class FunctionPool:
         answer = wire.decode_answer(body)
         if not isinstance(answer, wire.Answer):
             raise PeerProtocolError("a worker has come twice")
-        uid, following = self._rules.answered(number), ""
-        if number in self._ranks:
-            uid, following = self._raptors.answered(number)
-        if following:
-            self._give(number, following)
+        uid = self._rules.answered(number)
         if not uid:
             raise PeerProtocolError("a worker has answered what it was not asked")
         _, came = self._works.pop(uid)
-        began, ended = answer.began, answer.ended
-        self._place.ended(
-            uid,
-            Outcome(
-                exit_code=answer.exit_code,
-                value=b"" if answer.exception else answer.value,
-                exception=answer.exception,
-                exception_detail=answer.detail,
-                stdout=answer.stdout,
-                stderr=answer.stderr,
-                times=[
-                    ("task_start", came),
-                    *((event, began) for event in _TIMES),
-                    ("rank_stop", ended),
-                    ("exec_stop", ended),
-                ],
-            ),
-        )
+        self._place.ended(uid, outcome_of(answer, came))
 
     def _broke(self, number: int, reason: str) -> None:
         self._links.pop(number, None)
         self._carry_out(self._rules.broke(number))
-
-
-def _outputs(work: Work) -> tuple[str, str]:
-    value = TaskDescription(work.description).value
-    return value("stdout") or f"{work.uid}.out", value("stderr") or f"{work.uid}.err"

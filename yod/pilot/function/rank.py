@@ -1,7 +1,8 @@
 """The program of a worker of a raptor: ``python -m yod.pilot.function.rank RAPTOR FILE CLASS``.
 
 It runs as each rank of a task. The worker's object is made once. A thread receives, so that a call
-that is not wanted any more can be ended while it runs: the process begins anew then.
+that is not wanted any more can be ended while it runs: the process begins anew then. A rank of an
+MPI world cannot, since it leaves the world with that: it ends, and the others with it.
 """
 
 from __future__ import annotations
@@ -10,16 +11,21 @@ import os
 import queue
 import sys
 import threading
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module, util
 from typing import TYPE_CHECKING, Any, NoReturn
+
+from msgspec import structs
 
 from native import limits
 from native.errors import UsageError, YodError
 from native.frames import Frames
 from yod.pilot.function import codec
+from yod.pilot.function.together import with_communicator
 from yod.pilot.function.worker import Worker
 from yod.pilot.link.link import connect
-from yod.pilot.wire.calls import Call, Drop, Here, decode_call
+from yod.pilot.raptor.worker import MPIWorker
+from yod.pilot.wire.calls import Answer, Call, Drop, Here, decode_call
 from yod.pilot.wire.messages import MESSAGE_BYTES_MAX
 
 if TYPE_CHECKING:
@@ -29,6 +35,7 @@ SOCKET = "calls.sock"  # in the pilot's sandbox
 MODULE = "yod.pilot.function.rank"
 _DEFAULT = "yod.pilot.raptor"
 _OUTPUT, _ERROR = 1, 2
+_DROPPED = 143  # as a program that SIGTERM has ended
 
 
 class Rank(Worker):
@@ -36,26 +43,59 @@ class Rank(Worker):
 
     Args:
         target: whose methods are called.
+        world: the communicator of all ranks; None: they have none.
     """
 
-    def __init__(self, end: _socket.socket, bytes_max: int, target: object) -> None:
+    def __init__(
+        self, end: _socket.socket, bytes_max: int, target: object, rank: int, world: Any = None
+    ) -> None:
         super().__init__(end, bytes_max)
         self.target = target
+        self._rank = rank
+        self._world = world
         self._first = dict(os.environ)  # calls have variables of their own
-        self._came: queue.SimpleQueue[Call] = queue.SimpleQueue()
+        self._came: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
         self._number: int | None = None  # of the call that runs
         self._lock = threading.Lock()
+        self._ranks: tuple[int, ...] = ()  # that have the present call
+        self._communicator: Any = None  # of them
 
-    def serve(self, here: Here) -> NoReturn:
-        """Do all calls that come, until the process ends."""
+    def serve(self, here: Here) -> None:
+        """Do all calls that come, until the connection ends."""
         self._send(here)
         threading.Thread(target=self._listen, name="calls", daemon=True).start()
-        while True:
-            call = self._came.get()
+        while (call := self._came.get()) is not None:
             answer = self._do(call)
             with self._lock:
                 self._number = None
             self._send(answer)
+
+    def _do(self, call: Call) -> Answer:
+        self._ranks = call.ranks or (self._rank,)
+        index = str(self._ranks.index(self._rank))
+        answer = super()._do(structs.replace(call, variables={**call.variables, "RP_RANK": index}))
+        own, self._communicator = self._communicator, None
+        if own is not None and not answer.exception:
+            own.Free()  # after a failure something may still be on its way in it
+        return answer
+
+    def _given(
+        self, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> tuple[Sequence[Any], Mapping[str, Any]]:
+        args, kwargs = super()._given(function, args, kwargs)
+        if self._world is None and len(self._ranks) == 1:
+            return args, kwargs
+        return with_communicator(function, args, kwargs, self._make_communicator)
+
+    def _make_communicator(self) -> Any:
+        """That of the ranks of the present call. All of them come here."""
+        if self._world is None:
+            raise UsageError("a communicator needs a worker whose class is an MPIWorker")
+        if self._communicator is None:
+            group = self._world.group.Incl(self._ranks)
+            self._communicator = self._world.Create_group(group)
+            group.Free()
+        return self._communicator
 
     def _listen(self) -> None:
         frames = Frames(MESSAGE_BYTES_MAX)
@@ -68,9 +108,14 @@ class Rank(Worker):
                         self._came.put(told)
                     elif isinstance(told, Drop) and told.number == self._number:
                         self._begin_anew()
-        os._exit(0)  # the pilot has gone, or the raptor has ended; a call may be running
+        with self._lock:  # the pilot has gone, or the raptor has ended
+            if self._number is not None:
+                os._exit(0)  # a call may run for ever
+            self._came.put(None)
 
     def _begin_anew(self) -> NoReturn:
+        if self._world is not None:
+            os._exit(_DROPPED)
         os.chdir(self._home)
         os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], self._first)
 
@@ -99,6 +144,29 @@ def target_of(raptor: str, path: str, name: str) -> Any:
     return made(raptor)
 
 
+def world_of(target: object, ranks: int) -> Any:
+    """The communicator of all ranks of a worker, if its class wants one; else None.
+
+    Args:
+        ranks: how many it has.
+
+    Raises:
+        YodError: it cannot have one.
+    """
+    if not isinstance(target, MPIWorker):
+        return None
+    try:
+        from mpi4py import MPI
+    except ImportError:
+        raise YodError("an MPIWorker needs mpi4py: pip install 'yod[mpi]'") from None
+    world = MPI.COMM_WORLD
+    if world.size != ranks:
+        raise UsageError(
+            f"its {ranks} ranks do not find one another: submit the worker with 'use_mpi': True"
+        )
+    return world
+
+
 def main() -> int:
     """Run one rank."""
     raptor, path, name = sys.argv[1:4]
@@ -113,13 +181,16 @@ def main() -> int:
     try:
         codec.demand()
         target = target_of(raptor, path, name)
+        world = world_of(target, int(os.environ["RP_RANKS"]))
         end = connect(os.path.join(os.environ["RP_PILOT_SANDBOX"], SOCKET))
         most = limits.load(dict(os.environ)).call_bytes
     except YodError as error:
         os.write(said, f"a worker of {raptor}: {error}\n".encode())
         return 1
     end.settimeout(None)
-    Rank(end, most, target).serve(Here(0, int(rank), os.getpid(), raptor, task))
+    own = Rank(end, most, target, int(rank), world)
+    own.serve(Here(0, int(rank), os.getpid(), raptor, task))
+    return 0
 
 
 if __name__ == "__main__":

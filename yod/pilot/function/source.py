@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import sys
+import time
 from typing import Any
 
 _NAME = "<code of the task>"
+_THERE = {"os": os, "sys": sys, "time": time}  # as in the reference's workers
 
 
 def evaluate(code: str) -> Any:
     """The value of an expression."""
-    return eval(compile(code, _NAME, "eval"), {"__name__": "__main__"})
+    return eval(compile(code, _NAME, "eval"), {"__name__": "__main__", **_THERE})
 
 
 def run(words: list[str]) -> None:
@@ -25,6 +29,6 @@ def run(words: list[str]) -> None:
 
 def execute(code: str) -> Any:
     """Run statements; what they leave in ``result`` is returned."""
-    names: dict[str, Any] = {"__name__": "__main__"}
+    names: dict[str, Any] = {"__name__": "__main__", **_THERE}
     exec(compile(code, _NAME, "exec"), names)
     return names.get("result")

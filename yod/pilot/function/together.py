@@ -17,10 +17,42 @@ from native.errors import YodError
 from yod.pilot.function import codec
 from yod.pilot.function.worker import Worker
 from yod.pilot.link.link import connect
+from yod.pilot.model.description import TaskDescription
 from yod.pilot.wire.calls import Answer, Here
-from yod.pilot.work.place import Outcome
+from yod.pilot.work.place import Outcome, Work
+
+
+def outputs_of(work: Work) -> tuple[str, str]:
+    """The names of both output files of a call."""
+    value = TaskDescription(work.description).value
+    return value("stdout") or f"{work.uid}.out", value("stderr") or f"{work.uid}.err"
+
+
+def outcome_of(answer: Answer, came: float) -> Outcome:
+    """What the only rank of a call has answered.
+
+    Args:
+        came: when the call came, in seconds of day.
+    """
+    return Outcome(
+        exit_code=answer.exit_code,
+        value=b"" if answer.exception else answer.value,
+        exception=answer.exception,
+        exception_detail=answer.detail,
+        stdout=answer.stdout,
+        stderr=answer.stderr,
+        times=times_of(came, answer.began, answer.ended),
+    )
+
+
+def times_of(came: float, began: float, ended: float) -> list[tuple[str, float]]:
+    """The events of a call in its profile."""
+    first = [("task_start", came), *((event, began) for event in _TIMES)]
+    return [*first, ("rank_stop", ended), ("exec_stop", ended)]
+
 
 MODULE = "yod.pilot.function.together"
+_TIMES = ("task_run_start", "exec_start", "rank_start")
 
 
 class Answers:
@@ -45,11 +77,20 @@ class Answers:
         """A rank has."""
         return rank in self._answers
 
+    @property
+    def has_raised(self) -> bool:
+        """A rank's call has raised something."""
+        return self._raised is not None
+
     def add(self, rank: int, answer: Answer) -> None:
         """A rank has answered."""
         self._answers[rank] = answer
         if answer.exception and self._raised is None:
             self._raised = answer
+
+    def in_order(self) -> list[Answer]:
+        """What there is, by rank."""
+        return [self._answers[rank] for rank in sorted(self._answers)]
 
     def outcome(self, launched: Outcome) -> Outcome:
         """How the call has ended.

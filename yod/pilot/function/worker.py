@@ -166,7 +166,8 @@ class Worker:
             tail = b""
             try:
                 if self._is_own[stream - 1] and os.fstat(stream).st_size:
-                    tail = _move(stream, os.path.join(call.directory, name), name in seen)
+                    is_more = name in seen or bool(call.ranks)  # whose ranks share the files
+                    tail = _move(stream, os.path.join(call.directory, name), is_more)
                     seen.add(name)
             except OSError as error:
                 failure = f"its output cannot be written: {error.strerror}"

@@ -20,6 +20,7 @@ class Call(Struct, tag="call", array_like=True, frozen=True):
         directory: where it runs, made if need be; empty: where the worker is.
         variables: of the environment, for this call only.
         output, error: files in ``directory`` that get what it prints; empty: the worker's own.
+        ranks: those of the worker that have this call at the same time, in order; empty: it alone.
     """
 
     number: int
@@ -28,6 +29,7 @@ class Call(Struct, tag="call", array_like=True, frozen=True):
     variables: dict[str, str] = {}
     output: str = ""
     error: str = ""
+    ranks: tuple[int, ...] = ()
 
 
 class Begin(Struct, tag="begin", array_like=True, frozen=True):

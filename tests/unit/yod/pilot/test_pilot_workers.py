@@ -12,7 +12,6 @@ from native.errors import UsageError
 from native.frames import Frames
 from yod.pilot.function import codec
 from yod.pilot.function.pythontask import PythonTask, pythontask
-from yod.pilot.function.raptors import Raptors
 from yod.pilot.function.workers import End, Give, Key, Lose, Start, State, Workers
 from yod.pilot.wire import calls, messages
 
@@ -136,7 +135,6 @@ def test_source_is_a_call_as_well():
         ({"function": 7}, "'function' is 7; it is to be a function"),
         ({"function": len, "args": [sys.stdout]}, "the call cannot be packed: "),
         ({"function": len, "args": ["a" * 5000]}, "the packed call has 5... bytes.*YOD_CALL_BYTES"),
-        ({"function": len, "ranks": 2, "raptor_id": "r"}, "'ranks' is 2"),
         ({"function": len, "pre_exec": ["true"]}, "'pre_exec' is refused for a function"),
         ({"function": len, "named_env": "/opt/env"}, "'named_env' is refused for a function"),
     ],
@@ -161,63 +159,3 @@ def test_long_values_leave_in_several_messages():
     overs = [messages.Over(str(n), "DONE", value=b"x" * (40 << 20)) for n in range(3)]
     assert [len(part) for part in messages.parts(overs, messages.over_bytes)] == [2, 1]
     assert list(messages.parts([], messages.over_bytes)) == []
-
-
-# -- raptors ---------------------------------------------------------------
-
-
-def test_workers_of_a_raptor_pull_its_calls_in_their_order():
-    raptors = Raptors()
-    assert [raptors.want(uid, "r") for uid in ("a", "b", "c")] == [None] * 3
-    assert raptors.why("b") == "the raptor r has no worker"
-    assert raptors.came(-1, "r") == "a"
-    assert raptors.why("b") == "it waits for one of 1 workers of the raptor r"
-    assert raptors.came(-2, "r") == "b"
-    assert raptors.answered(-1) == ("a", "c")
-    assert raptors.answered(-2) == ("b", "")
-    assert raptors.want("d", "other") is None
-    assert raptors.want("e", "r") == -2
-
-
-def test_a_worker_of_a_raptor_that_is_lost_loses_its_call_alone():
-    raptors = Raptors()
-    for uid in ("a", "b"):
-        raptors.want(uid, "r")
-    raptors.came(-1, "r")
-    assert raptors.gone(-1) == "a"
-    assert raptors.gone(-1) == ""
-    assert raptors.came(-2, "r") == "b"
-    raptors.answered(-2)
-    assert raptors.gone(-2) == ""
-    assert raptors.want("c", "r") is None
-
-
-def test_a_worker_that_comes_when_its_raptor_has_ended_is_not_kept():
-    raptors = Raptors()
-    raptors.want("a", "r")
-    raptors.came(-1, "r")
-    assert raptors.answered(-1) == ("a", "")
-    assert raptors.end("r") == ([], [-1])
-    with pytest.raises(KeyError):
-        raptors.came(-2, "r")
-    assert raptors.gone(-2) == ""
-
-
-def test_a_call_that_is_not_wanted_is_taken_from_the_line_or_its_worker_is_named():
-    raptors = Raptors()
-    for uid in ("a", "b"):
-        raptors.want(uid, "r")
-    raptors.came(-1, "r")
-    assert raptors.drop("a") == -1
-    assert raptors.drop("b") is None
-    assert raptors.answered(-1) == ("a", "")
-
-
-def test_a_raptor_that_ends_gives_up_its_calls_and_takes_no_more():
-    raptors = Raptors()
-    for uid in ("a", "b"):
-        raptors.want(uid, "r")
-    raptors.came(-1, "r")
-    assert raptors.end("r") == (["b"], [-1])
-    with pytest.raises(KeyError):
-        raptors.want("c", "r")

@@ -7,11 +7,12 @@ A worker is made once in each of its processes, and its methods are called there
 from __future__ import annotations
 
 import logging
+import os
 import time
 from typing import Any
 
 
-class _Profile:
+class Profile:
     """Notes events of the application in the profile of the task."""
 
     def prof(self, event: str, uid: str = "", msg: str = "", **_older: object) -> None:
@@ -25,12 +26,18 @@ class _Profile:
 
 
 class Worker:
-    """The worker of a raptor that has no class of its own."""
+    """The worker of a raptor that has no class of its own.
+
+    Args:
+        raptor_id: the uid of its raptor.
+    """
 
     def __init__(self, raptor_id: Any = None, *_older: object, **_more: object) -> None:
         self._raptor_id = raptor_id
+        self._uid = os.environ.get("RP_TASK_ID", "")
+        self._sbox = os.environ.get("RP_TASK_SANDBOX", "")
         self._log = logging.getLogger("yod.pilot.raptor")
-        self._prof = _Profile()
+        self._prof = Profile()
 
     def hello(self, msg: str, sleep: float = 0) -> str:
         """Greet, as the reference's worker does."""
@@ -41,4 +48,13 @@ class Worker:
 
 
 DefaultWorker = Worker
-MPIWorker = Worker
+
+
+class MPIWorker(Worker):
+    """A worker whose ranks are an MPI world: calls of several ranks have a communicator."""
+
+    def hello_mpi(self, comm: Any, msg: str, sleep: float = 0) -> str:
+        """Greet from each rank, as the reference's worker does."""
+        print(f"hello {comm.rank}/{comm.size}: {msg}")
+        time.sleep(sleep)
+        return f"hello_mpi {msg}"
