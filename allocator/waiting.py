@@ -44,8 +44,7 @@ class BatchLine:
     def could(self, uid: int, terms: Terms, spec: NodeSpec) -> None:
         """Refuse what the partition can never give to a batch job of a user."""
         where = self._slots.where(terms, self._admission.nodes_of(terms))
-        claim = Claim(uid, True, where.nodes, where.one_of, where.constraint)
-        self._slots.demand_possible((spec,), claim)
+        self._slots.demand_possible((spec,), Claim.to(where, uid, is_batch=True))
 
     def enqueue(self, job: BatchJob, count: int, owner: Owner, now: float) -> str:
         """Let a batch job wait behind all others; what it waits for, empty: for nothing."""

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from allocator.jobs.selection import room_of, select
+from allocator.jobs.selection import is_shaped, room_of, select
 from allocator.nodes.access import STRANGER, Claim
 from allocator.nodes.node import Node
 from allocator.nodes.placement_list import ListPlacement
 from allocator.nodes.table import NodeTable, Placement
 from native.errors import Refusal
-from native.nodelist import format_nodes, named_nodes
+from native.nodelist import named_nodes
 from native.text import plural
 from native.wire.alloc import NO_SHARE, SHARES_MAX, NodeRequest, NodeShare, NodeSpec, Share
 from native.wire.base import SIZE_MAX
@@ -69,7 +69,10 @@ def assign(
     picks = picks_of(specs, nodes, placement, partition, claim)
     if isinstance(picks, list):
         return picks
-    raise RequestRefused(Refusal.BUSY, _busy(specs, picks, nodes, placement, claim), picks)
+    from allocator.jobs import refusals  # few requests are refused
+
+    text = refusals.busy(specs, picks, nodes, placement, claim)
+    raise RequestRefused(Refusal.BUSY, text, picks)
 
 
 def picks_of(
@@ -80,6 +83,9 @@ def picks_of(
     Raises:
         RequestRefused: the partition can never give it; the text says why.
     """
+    if placement.least and len(specs) > 1:
+        text = f"counts of features go with one member, there are {len(specs)}"
+        raise RequestRefused(Refusal.BAD_REQUEST, text)
     for index, spec in enumerate(specs):
         if wrong := _wrong(spec, nodes):
             raise RequestRefused(*wrong, index)
@@ -88,9 +94,11 @@ def picks_of(
             Refusal.BAD_REQUEST, f"{size} ranks requested, a job has at most {SIZE_MAX}"
         )
     if sum(spec.slots for spec in specs) > nodes.slots():
+        from allocator.jobs import refusals  # as above
+
         raise RequestRefused(
             Refusal.NOT_ENOUGH_NODES,
-            f"{_ranks(specs)} requested, partition `{partition}` has"
+            f"{refusals.ranks(specs)} requested, partition `{partition}` has"
             f" {plural(nodes.slots(), 'slot')} on {plural(len(nodes), 'node')}",
         )
     picks = attempt(specs, nodes, placement, Node.left)
@@ -104,10 +112,12 @@ def picks_of(
     never = attempt(specs, nodes, mine, _all_of)
     if isinstance(never, list):
         return picks
+    from allocator.jobs import refusals  # as above
+
     if mine is not empty and isinstance(attempt(specs, nodes, empty, _all_of), list):
-        text = _closed_to(specs[never], nodes, mine, claim)
+        text = refusals.closed_to(specs[never], nodes, mine, claim)
     else:
-        text = _too_many(specs[never], nodes, size)
+        text = refusals.too_many(specs[never], nodes, size)
     raise RequestRefused(Refusal.NOT_ENOUGH_NODES, text, never)
 
 
@@ -289,9 +299,16 @@ def _pick(
         return here if counted is None else counted.room(spec, number, here)
 
     if spec.one_per_node:  # dealt or not
-        free = all(map(room, spec.nodes))
+        free = all(map(room, spec.nodes)) and _is_covered(spec, placement)
         return spans_of((number, 1) for number in spec.nodes) if free else None
-    if _is_shaped(spec):
+    if placement.least:
+        from allocator.jobs.covering import select_covering  # few requests count features
+
+        rooms = ((number, room(number)) for number in spec.nodes or placement.in_order())
+        able = [(number, room) for number, room in rooms if room > 0]
+        counts = select_covering(spec, able, placement.least)
+        return None if counts is None else spans_of(counts)
+    if is_shaped(spec):
         numbers = spec.nodes or _by_policy(spec, placement) or placement.in_order()
         rooms = ((number, room(number)) for number in numbers)
         counts = select(spec, ((number, room) for number, room in rooms if room > 0))
@@ -309,119 +326,21 @@ def _by_policy(spec: NodeSpec, placement: Placement) -> list[int] | None:
     return placement.nodes_with(share * spec.cores, spec.node_count)
 
 
-def _is_shaped(spec: NodeSpec) -> bool:
-    """Whether it takes more than the free slots that come next."""
-    return bool(
-        spec.node_count or spec.per_node or spec.cores > 1 or spec.plane or spec.needs is not None
-    )
-
-
 def _all_of(node: Node) -> Share:
     return node.share
 
 
+def _is_covered(spec: NodeSpec, placement: Placement) -> bool:
+    """Whether the nodes of a list are of the sets that some are to be of."""
+    if not placement.least:
+        return True
+    from allocator.jobs.covering import is_covered  # as above
+
+    return is_covered(placement.least, spec.nodes)
+
+
 def _slots(numbers: Iterable[int], nodes: NodeTable) -> int:
     return sum(node.slots for number in numbers if (node := nodes.get(number)))
-
-
-def _too_many(spec: NodeSpec, nodes: NodeTable, size: int) -> str:
-    among = _among(spec, nodes)
-    if spec.needs is not None:
-        from allocator.jobs.shortage import in_the_way  # as above
-
-        if text := in_the_way(spec, among):
-            return text
-    there = plural(sum(node.slots for node in among), "slot")
-    text = f"{_wanted(spec, [spec])}, {there} there"
-    if _is_shaped(spec):
-        most = max((node.slots for node in among), default=0)
-        text += f" on {plural(len(among), 'node')}, at most {most} on one"
-    return text + (" for all members" if size > spec.size else "")
-
-
-def _busy(
-    specs: Sequence[NodeSpec], picks: int, nodes: NodeTable, placement: Placement, claim: Claim
-) -> str:
-    spec = specs[picks]
-    among = _among(spec, nodes)
-    free = sum(placement.free(node.number) for node in among)
-    total = sum(node.slots for node in among)
-    text = _wanted(spec, [spec] if spec.nodes else specs)
-    more = ""
-    if spec.needs is not None:
-        from allocator.jobs.shortage import left_text  # as above
-
-        more = left_text(spec, among)
-    return (
-        f"{text}, {free} of {plural(total, 'slot')}{more} free now{_why(among, placement, claim)}"
-    )
-
-
-def _among(spec: NodeSpec, nodes: NodeTable) -> list[Node]:
-    """The nodes that a spec could be on."""
-    return [node for number in spec.nodes if (node := nodes.get(number))] or list(nodes)
-
-
-def _ranks(specs: Sequence[NodeSpec]) -> str:
-    """How many ranks, and of how many slots where these are several."""
-    text = plural(sum(spec.size for spec in specs), "rank")
-    cores = {spec.cores for spec in specs}
-    if cores == {1}:
-        return text
-    each = f"{cores.pop()} slots" if len(cores) == 1 else "1 slot and more"
-    return f"{text} of {each}"
-
-
-def _wanted(spec: NodeSpec, specs: Sequence[NodeSpec]) -> str:
-    """What is requested, for people.
-
-    Args:
-        specs: whose ranks to tell together, where any node would do for ``spec``.
-    """
-    text = f"{_ranks(specs)} requested"
-    if spec.node_count and spec.nodes:
-        text += f" on {spec.node_count} of {named_nodes(spec.nodes)}"
-    elif spec.node_count:
-        text += f" on {plural(spec.node_count, 'node')}"
-    elif spec.nodes:
-        text += f" on {format_nodes(spec.nodes)}"
-    if spec.per_node:
-        text += f", at most {spec.per_node} on each"
-    return text
-
-
-def _closed_to(spec: NodeSpec, nodes: NodeTable, mine: Placement, claim: Claim) -> str:
-    """That a request is never met because others alone may have some nodes."""
-    among = _among(spec, nodes)
-    there = plural(sum(mine.free(node.number) for node in among), "slot")
-    closed = [node for node in among if node.closed_text(claim)]
-    return f"{_wanted(spec, [spec])}, {there} there{_why(closed, mine, claim)}"
-
-
-def _why(among: Sequence[Node], placement: Placement, claim: Claim) -> str:
-    """Which of these nodes are down, which are drained, or for others, and which are full."""
-    by_state: dict[str, list[Node]] = {"down": [], "drained": [], "in use": []}
-    for node in among:
-        if placement.free(node.number):
-            continue
-        if not node.is_up:
-            by_state["down"].append(node)
-        elif node.orders.closed is not None:
-            by_state["drained"].append(node)
-        elif node.trouble:
-            by_state.setdefault("in trouble", []).append(node)
-        elif text := node.closed_text(claim):
-            by_state.setdefault(text, []).append(node)
-        else:
-            by_state["in use"].append(node)
-    reasons = [f"{_named(nodes)} {state}" for state, nodes in by_state.items() if nodes]
-    return f" ({', '.join(reasons)})" if reasons else ""
-
-
-def _named(nodes: Sequence[Node]) -> str:
-    if len(nodes) == 1:
-        return f"{nodes[0]} is"
-    return f"nodes {format_nodes(node.number for node in nodes)} are"
 
 
 def unpacked(request: NodeRequest, nodes: NodeTable) -> NodeRequest:

@@ -30,7 +30,7 @@ def claim_of(uid: int, request: NodeRequest, is_batch: bool, where: Where = ANYW
         where: the nodes that it may have.
     """
     of_batch = is_batch or bool(request.batch_job)
-    return Claim(uid, of_batch, where.nodes, where.one_of, where.constraint)
+    return Claim.to(where, uid, of_batch)
 
 
 class Chooser:

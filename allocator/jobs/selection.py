@@ -27,6 +27,13 @@ def room_of(spec: NodeSpec, free: int) -> int:
     return min(room, spec.per_node) if spec.per_node else room
 
 
+def is_shaped(spec: NodeSpec) -> bool:
+    """Whether it takes more than the free slots that come next."""
+    return bool(
+        spec.node_count or spec.per_node or spec.cores > 1 or spec.plane or spec.needs is not None
+    )
+
+
 def select(spec: NodeSpec, candidates: Candidates) -> Picks | None:
     """Nodes for all ranks of a spec; None: these have too little room.
 

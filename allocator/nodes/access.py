@@ -27,18 +27,43 @@ OPEN = Access()
 NOWHERE = frozenset((NODE_MAX + 1,))  # where there is no node
 
 
+class Least(Struct, frozen=True):
+    """At least so many of a job's nodes are of a set.
+
+    Attributes:
+        name: what those nodes have, for texts.
+    """
+
+    nodes: frozenset[int]
+    count: int
+    name: str
+
+
+class Choice(Struct, frozen=True):
+    """One of several ways to choose nodes.
+
+    Attributes:
+        nodes: empty: all.
+        least: how many of the job's nodes are of which sets.
+    """
+
+    nodes: frozenset[int] = frozenset()
+    least: tuple[Least, ...] = ()
+
+
 class Where(Struct, frozen=True):
     """Which nodes a job may have, whoever it is of.
 
     Attributes:
-        nodes: empty: all.
-        one_of: all of them in one of these sets; empty: they may be anywhere.
+        nodes, least: as in :class:`Choice`.
+        one_of: all of them by one of these choices; empty: there is no more to it.
         constraint: what was asked for, for texts.
     """
 
     nodes: frozenset[int] = frozenset()
-    one_of: tuple[frozenset[int], ...] = ()
+    one_of: tuple[Choice, ...] = ()
     constraint: str = ""
+    least: tuple[Least, ...] = ()
 
 
 ANYWHERE = Where()
@@ -50,21 +75,30 @@ class Claim(Struct, frozen=True):
     Attributes:
         uid: whose job it is to be; ``ANYBODY``: of somebody for whom nothing is reserved.
         is_batch: it is a batch job, of ours or of a batch system that we are part of.
-        nodes, one_of, constraint: as in :class:`Where`.
+        nodes, one_of, constraint, least: as in :class:`Where`.
     """
 
     uid: int = ANYBODY
     is_batch: bool = False
     nodes: frozenset[int] = frozenset()
-    one_of: tuple[frozenset[int], ...] = ()
+    one_of: tuple[Choice, ...] = ()
     constraint: str = ""
+    least: tuple[Least, ...] = ()
 
     def choices(self) -> list[Claim]:
-        """A claim for each set of nodes in ``one_of``; this one where that is empty."""
+        """A claim for each choice in ``one_of``; this one where that is empty."""
         if not self.one_of:
             return [self]
         same = f"the same of {self.constraint}"  # that the other nodes are without
-        return [replace(self, nodes=each, one_of=(), constraint=same) for each in self.one_of]
+        return [
+            replace(self, nodes=each.nodes, least=each.least, one_of=(), constraint=same)
+            for each in self.one_of
+        ]
+
+    @classmethod
+    def to(cls, where: Where, uid: int, is_batch: bool) -> Claim:
+        """A user's claim to some nodes."""
+        return cls(uid, is_batch, where.nodes, where.one_of, where.constraint, where.least)
 
     def may_have(self, access: Access) -> bool:
         """Whether the job may be given a node of this kind, if it is one of its queue."""

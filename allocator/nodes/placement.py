@@ -8,7 +8,7 @@ from typing import TypeVar
 import numpy as np
 from msgspec.structs import replace
 
-from allocator.nodes.access import OPEN, Access, Claim
+from allocator.nodes.access import OPEN, Access, Claim, Least
 from allocator.nodes.policies import Ints, Policy, lowest
 from native.wire.placed import NodeSpan
 
@@ -21,6 +21,9 @@ _CLAIMS_COUNT = 64  # of which it is remembered which nodes they may have, or ma
 class ArrayPlacement:
     """Chooses slots by a policy, on nodes that lie in a line.
 
+    Attributes:
+        least: as in :class:`allocator.nodes.table.Placement`.
+
     Args:
         policy: which slots a request gets that names no nodes.
         line: the nodes in their order, each once; others follow them, by number.
@@ -28,6 +31,7 @@ class ArrayPlacement:
 
     def __init__(self, policy: Policy = lowest, line: Sequence[int] = ()) -> None:
         self._policy = policy
+        self.least: tuple[Least, ...] = ()
         self._listed = np.array(line, dtype=np.int64)
         self._line: Ints | None = None  # by place; None: to be made again
         size = max(64, int(self._listed.max(initial=0)) + 1)
@@ -75,9 +79,11 @@ class ArrayPlacement:
 
     def admitting(self, claim: Claim) -> ArrayPlacement:
         """The same, with free slots on those nodes only that this claim may have."""
-        if claim.nodes:
-            return self._among(claim.nodes).admitting(
-                replace(claim, nodes=frozenset(), one_of=(), constraint="")
+        if claim.nodes or claim.least:
+            other = self._among(claim.nodes) if claim.nodes else self.copy()
+            other.least = claim.least
+            return other.admitting(
+                replace(claim, nodes=frozenset(), one_of=(), constraint="", least=())
             )
         if not self._kept:
             return self

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from allocator.nodes.access import OPEN, Access, Claim
+from allocator.nodes.access import OPEN, Access, Claim, Least
 from native.wire.placed import NodeSpan, spans_of
 
 
 class ListPlacement:
-    """Fills the free slots of the lowest-numbered nodes first."""
+    """Fills the free slots of the lowest-numbered nodes first.
+
+    Attributes:
+        least: as in :class:`allocator.nodes.table.Placement`.
+    """
 
     def __init__(self) -> None:
+        self.least: tuple[Least, ...] = ()
         self._free: dict[int, int] = {}
         self._order: list[int] | None = []  # ascending; None: sort again
         self._unused: set[int] = set()
@@ -46,7 +51,11 @@ class ListPlacement:
         shut = [node for node, access in self._kept.items() if not claim.may_have(access)]
         if claim.nodes:
             shut += [node for node in self._free if node not in claim.nodes]
-        return self._with(self._free | dict.fromkeys(shut, 0)) if shut else self
+        if not shut and not claim.least:
+            return self
+        other = self._with(self._free | dict.fromkeys(shut, 0))
+        other.least = claim.least or self.least
+        return other
 
     def copy(self) -> ListPlacement:
         """The same; what is taken from it stays in this one."""
@@ -83,7 +92,7 @@ class ListPlacement:
         """The same nodes with other free slots. It is not kept up to date."""
         other = ListPlacement()
         other._free, other._order, other._kept = free, self._ascending(), self._kept
-        other._unused = set(self._unused)
+        other._unused, other.least = set(self._unused), self.least
         return other
 
     def _ascending(self) -> list[int]:

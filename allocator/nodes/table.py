@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Protocol
 
-from allocator.nodes.access import Access, Claim
+from allocator.nodes.access import Access, Claim, Least
 from allocator.nodes.bookings import Booking, ordered
 from allocator.nodes.node import NOT_COUNTED, NOTHING, Node, addresses, new_node, same
 from allocator.nodes.orders import NONE, Orders, RecordNode
@@ -33,7 +33,12 @@ class Placement(Protocol):
     """Chooses nodes. It has its own count of free slots, which the table keeps up to date.
 
     A method that chooses nodes returns None when too few slots are free. It holds no slot.
+
+    Attributes:
+        least: how many of the nodes are to be of which sets; whoever chooses slots sees to it.
     """
+
+    least: tuple[Least, ...]
 
     def set_free(self, node: int, count: int, is_unused: bool = False) -> None:
         """Set the count of a node's free slots; 0 for one that is down or drained.

@@ -10,6 +10,8 @@ from importlib import import_module
 
 # tests/unit/test_house.py compares this with the imports in functions.
 MODULES = (
+    "allocator.jobs.covering",
+    "allocator.jobs.refusals",
     "allocator.jobs.shortage",
     "allocator.nodes.counted",
     "allocator.nodes.features",

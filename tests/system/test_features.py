@@ -62,6 +62,28 @@ def test_an_exclusive_or_gives_all_nodes_from_one_set(jobs):
     assert jobs.row(waits)["nodes"] in ([0, 1], [2, 3])
 
 
+def test_so_many_nodes_of_a_job_have_the_features_that_are_counted(jobs):
+    counts = ("--constraint", "ib*1&gpu*2", "-sz", "3", "-N", "3")
+    assert nodes_of(jobs.partition.yod(*counts, *SAY)) == ["0", "1", "2"]
+    text = f"#SBATCH -C [rack1*2|rack2*2]\n#SBATCH -N 2\n#SBATCH -n 4\nyod -sz 4 {SAY[0]} -c true"
+    held = jobs.submit("-list", "1", "-sz", "2", "--wrap", "read line <go")
+    wait_until(lambda: jobs.state(held) == "RUNNING")
+    job_id = jobs.submit(text=text)
+    assert jobs.wait(job_id) == 0
+    assert jobs.row(job_id)["nodes"] == [2, 3]
+    waits = jobs.submit("-C", "gpu*2", "-sz", "4", "--wrap", "true")
+    assert "free now" in jobs.yodjob("why", waits).out
+    jobs.go.say()
+    assert jobs.wait(held, waits) == 0
+    assert {0, 1} <= set(jobs.row(waits)["nodes"])
+    done = jobs.yodjob("submit", "-sz", "8", "-C", "gpu*3", "--wrap", "true")
+    line = "yodjob: 3 nodes with gpu requested, there are 2\n"
+    assert (done.status, done.err) == (1, line)
+    done = jobs.partition.yod("--constraint", "gpu*2", "true")
+    line = "yod: 2 nodes with gpu requested for a job of 1 rank\n"
+    assert (done.status, done.err) == (125, line)
+
+
 def test_what_no_node_has_is_refused_at_once(jobs):
     done = jobs.partition.yod("--wait", "--constraint", "fpga", "true")
     assert (done.status, done.err) == (

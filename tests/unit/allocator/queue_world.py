@@ -77,7 +77,8 @@ name = "repair"
 start = 1970-01-01T02:26:00Z
 duration = "10:00"
 """
-CONSTRAINTS = ("", "", "left", "left&right", "[left|right]")
+COUNTS = ("left*1&right*1", "[left*1|right*1]")
+CONSTRAINTS = ("", "", "left", "left&right", "[left|right]", *COUNTS)
 FEATURES = {"left": frozenset((0, 1)), "right": frozenset((1, 2))}
 LICENCES = ((), (), (("matlab", 1),), (("matlab", 2),))
 
@@ -179,6 +180,8 @@ class QueueWorld(World):
             if job.terms.constraint:
                 left, right = (held.holdings.keys() <= nodes for nodes in FEATURES.values())
                 is_met = {"left": left, "left&right": left and right, "[left|right]": left or right}
+                one = [held.holdings.keys() & nodes for nodes in FEATURES.values()]
+                is_met |= {"left*1&right*1": all(one), "[left*1|right*1]": any(one)}
                 assert is_met[job.terms.constraint], "nodes without its features"
             if job.terms.queue == "corner":
                 assert held.holdings.keys() <= {0, 1}, "beyond the nodes of its queue"

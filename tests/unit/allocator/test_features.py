@@ -1,11 +1,14 @@
 """Features of nodes: what an expression means, and who gets which nodes by it."""
 
 import random
+from collections import Counter
+from itertools import combinations
 
 import pytest
 
+from allocator.jobs.covering import covering, is_covered, select_covering
 from allocator.nodes import nodesfile
-from allocator.nodes.access import NOWHERE
+from allocator.nodes.access import NOWHERE, Least
 from allocator.nodes.features import where
 from allocator.nodes.placement import ArrayPlacement
 from allocator.queue.backfill import Backfill
@@ -43,9 +46,41 @@ def test_an_expression_means_nodes(text, nodes):
 
 
 def test_square_brackets_mean_one_of_the_sets_and_what_is_joined_holds_for_each():
-    assert where(HAVE, "[rack1|rack2]", ALL).one_of == (HAVE["rack1"], HAVE["rack2"])
-    assert where(HAVE, "gpu&[rack1|rack2&ib]", ALL).one_of == ({0, 1}, {2})
-    assert where(HAVE, "[rack1|rack2]", frozenset((2,))).one_of == ({2},)
+    def one_of(text, among=ALL):
+        return [choice.nodes for choice in where(HAVE, text, among).one_of]
+
+    assert one_of("[rack1|rack2]") == [HAVE["rack1"], HAVE["rack2"]]
+    assert one_of("gpu&[rack1|rack2&ib]") == [{0, 1}, {2}]
+    assert one_of("[rack1|rack2]", frozenset((2,))) == [{2}]
+
+
+def least_of(found):
+    return [(set(each.nodes), each.count) for each in found.least]
+
+
+def test_a_count_is_of_the_nodes_of_the_job_and_all_others_may_be_any():
+    found = where(HAVE, "ib*2&gpu*1", ALL)
+    assert (found.nodes, found.one_of) == (ALL, ())
+    assert least_of(found) == [({1, 2, 3}, 2), ({0, 1, 2}, 1)]
+    found = where(HAVE, "gpu&ib*2", ALL)
+    assert (found.nodes, least_of(found)) == ({0, 1, 2}, [({1, 2}, 2)])
+    found = where(HAVE, "ib*2", frozenset((0, 3)))
+    assert (found.nodes, least_of(found)) == ({0, 3}, [({3}, 2)])
+    (either,) = where(HAVE, " ( gpu & ib|rack2 ) * 3", ALL).least
+    assert (either.nodes, either.count, either.name) == ({1, 2, 3}, 3, "( gpu & ib|rack2 )")
+
+
+def test_counts_in_square_brackets_are_those_of_one_choice():
+    found = where(HAVE, "[rack1*2|rack2*2]", ALL)
+    assert [(each.nodes, least_of(each)) for each in found.one_of] == [
+        (ALL, [({0, 1}, 2)]),
+        (ALL, [({2, 3}, 2)]),
+    ]
+    found = where(HAVE, "gpu*2&[rack1|rack2*1&ib*1]", frozenset((1, 2, 3)))
+    assert [(each.nodes, least_of(each)) for each in found.one_of] == [
+        ({1}, [({1}, 2)]),
+        ({1, 2, 3}, [({1, 2}, 2), ({2, 3}, 1), ({1, 2, 3}, 1)]),
+    ]
 
 
 def test_nodes_of_the_queue_alone_count_and_none_is_not_all():
@@ -60,7 +95,17 @@ def test_nodes_of_the_queue_alone_count_and_none_is_not_all():
         ("gpu&", "a feature is missing at its end"),
         ("&gpu", "a feature is missing before &"),
         ("gpu ib", "what is ib for?"),
-        ("gpu*2", "* is no part of one"),
+        ("gpu+*2", "no node has the feature gpu+"),
+        ("gpu*", "behind gpu* there is to be a count of nodes, from 1"),
+        ("gpu*0", "behind gpu* there is to be a count of nodes, from 1"),
+        ("gpu*-1", "- is no part of one"),
+        ("gpu*99999999", "behind gpu* there is to be a count of nodes, from 1"),
+        ("gpu*2*2", "what is * for?"),
+        ("*2", "a feature is missing before *"),
+        ("gpu*2|ib", "a count goes with & only, and with | in [...]"),
+        ("(gpu*2&ib)*2", "a count of (gpu*2&ib), which has one or [...] inside"),
+        ("([gpu|ib])*2", "a count of ([gpu|ib]), which has one or [...] inside"),
+        ("&".join(["gpu*1"] * 9), "more than 8 counts"),
         ("(gpu", ") is missing"),
         ("gpu)", "what is ) for?"),
         ("[gpu|ib", "] is missing"),
@@ -80,14 +125,14 @@ def test_what_is_none_is_refused_with_the_reason(text, says):
 @pytest.mark.parametrize("seed", range(300))
 def test_whatever_is_written_means_nodes_or_is_refused(seed):
     choose = random.Random(seed)
-    words = [*HAVE, *"&&&|||()[]", " ", "*", "\0", "é"]
+    words = [*HAVE, *"&&&|||()[]", " ", "*", "*2", "*1&", "\0", "é"]
     text = "".join(choose.choice(words) for _ in range(choose.randint(0, 40)))
     try:
         found = where(HAVE, text, ALL)
     except UsageError:
         return
-    assert found.nodes
-    assert all(each <= found.nodes for each in found.one_of)
+    assert found.nodes or "*" in text
+    assert all(each.nodes <= found.nodes or not found.nodes for each in found.one_of)
 
 
 def test_the_nodes_file_names_features():
@@ -137,6 +182,107 @@ def test_what_no_set_could_ever_give_is_refused_at_once(four):
         Refusal.BAD_REQUEST,
         "--constraint fpga: no node has the feature fpga; there are gpu, ib, rack1, rack2",
     )
+
+
+def test_so_many_nodes_of_a_job_have_the_features_that_are_counted(four):
+    assert nodes_of(four.request(spec(4, node_count=2), **constrained("rack2*1"))) == [0, 2]
+    assert nodes_of(four.request(spec(2), **constrained("ib*2"))) == [1, 3]
+
+
+def test_counts_get_as_many_nodes_as_they_need_and_no_more(four):
+    assert nodes_of(four.request(spec(4), **constrained("ib*2&gpu*1"))) == [1, 2]
+    refused = four.request(spec(2), **constrained("ib*2"))
+    assert refused.code is Refusal.BUSY
+    assert nodes_of(four.request(spec(3), **constrained("rack1*1&rack2*1"))) == [0, 3]
+
+
+def test_with_one_rank_on_each_node_of_a_list_the_list_is_counted(four):
+    listed = spec(2, 0, 1, one_per_node=True)
+    assert nodes_of(four.request(listed, **constrained("gpu*2"))) == [0, 1]
+    refused = four.request(listed, waits=True, **constrained("ib*2"))
+    assert refused.text == "2 nodes with ib requested, there is 1"
+
+
+def test_of_counts_in_square_brackets_one_is_met(four):
+    four.request(spec(2, 0, 1, one_per_node=True))
+    four.request(spec(1, 0))
+    asked = constrained("[rack1*2|rack2*2]")
+    assert nodes_of(four.request(spec(5), **asked)) == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("text", "asked", "says"),
+    [
+        ("ib*4", spec(8), "4 nodes with ib requested, there are 3"),
+        ("ib*3", spec(2), "3 nodes with ib requested for a job of 2 ranks"),
+        ("ib*3", spec(4, node_count=2), "3 nodes with ib requested for a job of 2 nodes"),
+        (
+            "rack1*2&rack2*1",
+            spec(4, node_count=2),
+            "3 nodes needed (2 with rack1 and 1 with rack2) for a job of 2 nodes",
+        ),
+        ("rack1&ib*2", spec(2), "2 nodes with ib requested, there is 1"),
+    ],
+)
+def test_counts_that_can_never_be_met_are_refused_at_once_with_the_numbers(four, text, asked, says):
+    refused = four.request(asked, waits=True, **constrained(text))
+    assert (refused.code, refused.text) == (Refusal.NOT_ENOUGH_NODES, says)
+
+
+def test_counts_go_with_one_member(four):
+    refused = four.request(spec(1), spec(1), **constrained("ib*1"))
+    says = "counts of features go with one member, there are 2"
+    assert (refused.code, refused.text) == (Refusal.BAD_REQUEST, says)
+
+
+def test_a_job_with_counts_is_expected_when_enough_of_these_nodes_are_free():
+    partition = Backfilled(4, 1)
+    partition.machine.nodes.features = HAVE
+    first = partition.job(1, HOUR_S, spec=spec(1, 1))
+    partition.job(1, 2 * HOUR_S, spec=spec(1, 2))
+    waits = partition.job(2, HOUR_S, **constrained("ib*2"))
+    assert partition.begins_in(waits) == HOUR_S
+    assert partition.has_slots(partition.job(1, HOUR_S)) == [True]  # node 0: it delays nobody
+    later = partition.job(1, 3 * HOUR_S, spec=spec(1, 3))
+    assert partition.has_slots(later) == [False]  # it would
+    partition.end(first)
+    assert partition.machine.jobs[waits].holdings.keys() == {1, 3}
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_what_is_chosen_is_of_each_set_and_what_is_found_for_few_nodes_is_found_for_more(seed):
+    choose = random.Random(seed)
+    numbers = choose.sample(range(20), choose.randint(1, 12))
+    sets = [frozenset(choose.sample(range(20), 8)) for _ in range(choose.randint(1, 2))]
+    least = tuple(Least(each, choose.randint(1, 4), "") for each in sets)
+    candidates = [(number, choose.randint(1, 4)) for number in numbers]
+    size = choose.randint(1, 20)
+    fewest = min(
+        (
+            len(some)
+            for count in range(1, 9)
+            for some in combinations(numbers, min(count, len(numbers)))
+            if is_covered(least, some)
+        ),
+        default=None,
+    )
+    found = covering(least, numbers)
+    assert (None if found is None else len(found)) == fewest
+    for asked in (spec(size), spec(size, plane=1), spec(size, node_count=choose.randint(1, size))):
+        picks = select_covering(asked, candidates, least)
+        if picks is None:
+            continue
+        assert is_covered(least, [number for number, _ in picks])
+        assert sum(ranks for _, ranks in picks) == size
+        rooms = dict(candidates)
+        ranks = Counter()
+        for number, here in picks:
+            ranks[number] += here
+        assert all(0 < here <= rooms[number] for number, here in ranks.items())
+        if asked.node_count:
+            assert len(picks) == asked.node_count
+    if fewest is not None and fewest <= size <= sum(room for _, room in candidates):
+        assert select_covering(spec(size), candidates, least) is not None
 
 
 def test_of_several_sets_it_is_the_one_that_is_free_first():
