@@ -43,6 +43,14 @@ def written(seconds: float) -> str:
     return f"{f'{days}-' if days else ''}{hours}:{minutes:02}:{left:02}"
 
 
+def in_words(seconds: float) -> str:
+    """``45 s``, ``2 min 5 s``, ``1 h 30 min``: how long something has lasted, for people."""
+    hours, minutes, left = clock(seconds)
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {left} s" if minutes else f"{left} s"
+
+
 def clock(seconds: float) -> tuple[int, int, int]:
     """Whole hours, minutes and seconds."""
     minutes, left = divmod(int(seconds), _MINUTE_S)

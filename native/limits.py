@@ -81,6 +81,9 @@ class Limits(Struct, frozen=True):
     store_user_percent: int = 50
     line_quiet_s: float = 0.05
     merge_s: float = 0.05
+    look_s: float = 20.0
+    dying_count: int = 64
+    stacks_bytes: int = 32 * 1024
     line_hold_s: float = 0.5
     line_max_bytes: int = 64 * 1024
     line_room_bytes: int = 4 * 1024 * 1024
@@ -172,6 +175,10 @@ MEANINGS = {
     "store_user_percent": "share of a file system for one user's objects, if the pct is root's",
     "line_quiet_s": "yod shows an unfinished line after this long without other output",
     "merge_s": "yod --merge: a line waits so long at each hop for the same line of other ranks",
+    "look_s": "a node looks at its ranks' stacks within this (yodjob stack, yod -bt and --stall)",
+    "dying_count": "ranks of a node that wait at a time for such a look before a signal ends them; "
+    "more die unseen (yod -bt)",
+    "stacks_bytes": "stacks of one node's ranks, merged, as text",
     "line_hold_s": "output waits at most this long for a line's end",
     "line_max_bytes": "a line of this length may be cut before its end for another rank's",
     "line_room_bytes": "unfinished lines and the output that waits for them, in yod's memory",
@@ -205,6 +212,9 @@ _SMALLEST = {
     "progress_s": 0.001,
     "phase_s": 0.001,
     "orphan_s": 0.001,
+    "look_s": 0.001,
+    "dying_count": 1,
+    "stacks_bytes": 1024,
     "arity_count": 1,
     "bulk_arity_count": 1,
     "chunk_bytes": 4096,
@@ -254,6 +264,8 @@ _LARGEST = {
     "line_room_bytes": 1 << 30,
     "arguments_inline_bytes": 192 * 1024,
     "store_user_percent": 100,
+    "dying_count": 4096,
+    "stacks_bytes": 128 * 1024,
 }
 
 

@@ -23,9 +23,11 @@ class RunLooker(HelperAction, frozen=True):
 
     Attributes:
         words: its arguments.
+        most_bytes: of what it finds; the rest is left out.
     """
 
     words: tuple[bytes, ...]
+    most_bytes: int
     uid: int
     gid: int
     groups: tuple[int, ...]
@@ -33,6 +35,29 @@ class RunLooker(HelperAction, frozen=True):
 
 class KillLooker(HelperAction, frozen=True):
     """Kill what looks at ranks."""
+
+
+class UseRead(JobEvent, frozen=True):
+    """The answer to :class:`ReadUse`.
+
+    Attributes:
+        used_ms: processor time of each rank, in milliseconds.
+    """
+
+    used_ms: dict[int, int]
+    is_whole: bool
+
+
+class ReadUse(HelperAction, frozen=True):
+    """Find out how much processor time ranks have used; answered by :class:`UseRead`.
+
+    Attributes:
+        unix_pids: of the ranks.
+        is_whole: with that of the processes that they have started.
+    """
+
+    unix_pids: dict[int, int]
+    is_whole: bool
 
 
 class RemoteAsked(JobEvent, frozen=True):

@@ -175,6 +175,7 @@ def prepare(given: Given, words: list[str], invocation: Invocation) -> Prepared:
         window=window,
         remote=_remote(given),
         wants_stacks="-bt" in given,
+        stall_s=_stall_s(given),
     )
     checkpointing = None
     if any(name in given for name in CHECKPOINT_NAMES):
@@ -288,6 +289,16 @@ def _remote(given: Given) -> tuple[bytes, ...]:
         except OSError as error:
             raise UsageError(f"--remote-io {shown(each)}: {error.strerror}") from None
     return directories
+
+
+def _stall_s(given: Given) -> float:
+    """How long the ranks may show no sign of life before they are looked at; 0: any time."""
+    text = _last(given, "--stall")
+    if text is None:
+        return 0.0
+    from native import duration  # few launches
+
+    return float(duration.parse(text, "--stall"))
 
 
 def _arity(given: Given) -> int:

@@ -22,12 +22,15 @@ from native.wire.base import (
     Part,
     Path,
     Rank,
+    Seconds,
     Text,
     demand_no_nul,
 )
 
 RECIPE_MAX_BYTES = 64 * 1024
-STACKS_MAX_BYTES = 32 * 1024
+STACKS_MAX_BYTES = 128 * 1024
+DYING_MAX = 4096
+STILL_CHECKS = 8  # of a node, while it stands still for StackRules.stall_s
 DYING = 0  # number of what is seen of ranks that a signal ends, which nobody has asked for
 INPUTS_MAX = 1024
 REMOTE_MAX = 16  # directories
@@ -89,6 +92,24 @@ class Remote(Part, frozen=True):
 
     def __post_init__(self) -> None:
         demand_no_nul(*self.directories)
+
+
+class StackRules(Part, frozen=True):
+    """When and how a node looks at the stacks of its ranks.
+
+    Attributes:
+        of_dying: at ranks that die by a signal.
+        stall_s: without a sign of life of its ranks for so long a node says so; 0: it does not.
+        look_s: a look at all ranks of a node ends within this.
+        dying_count: ranks of a node that wait for that before their end; more die unseen.
+        most_bytes: of what one node sends.
+    """
+
+    of_dying: bool = False
+    stall_s: Seconds = 0.0
+    look_s: Interval = 20.0
+    dying_count: Annotated[int, Meta(ge=1, le=DYING_MAX)] = 64
+    most_bytes: Annotated[int, Meta(ge=1024, le=STACKS_MAX_BYTES)] = 32 * 1024
 
 
 class Orphan(JobMessage, frozen=True, tag="group.orphan"):
@@ -168,7 +189,7 @@ class Seen(JobMessage, frozen=True, tag="group.seen"):
     """Up: where the ranks of one node are; with number DYING those that a signal is ending.
 
     Attributes:
-        stacks: one tree of stacks as text (partition/stacks/tree.py), cut where it is too long.
+        stacks: one tree of stacks as text (yod/launch/stacks/tree.py), cut where it is too long.
         text: why there is none, or what is missing.
     """
 
@@ -176,3 +197,14 @@ class Seen(JobMessage, frozen=True, tag="group.seen"):
     node: NodeNumber
     stacks: Annotated[bytes, Meta(max_length=STACKS_MAX_BYTES)]
     text: Text = ""
+
+
+class Still(JobMessage, frozen=True, tag="group.still"):
+    """Up: no rank of a node has used processor time or written for a while.
+
+    Attributes:
+        still_s: for so long; 0: they do again.
+    """
+
+    node: NodeNumber
+    still_s: Seconds

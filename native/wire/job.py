@@ -22,11 +22,11 @@ from native.wire.base import (
     Uid,
     clipped,
 )
-from native.wire.group import STACKS_MAX_BYTES
 
 VERSION = 1
 REQUEST_MAX_BYTES = 1024
 REPLY_MAX_BYTES = 80 * 1024  # three texts of TEXT_MAX, of six bytes for a character that is escaped
+STACKS_MAX_BYTES = 32 * 1024
 OUTPUT_MAX_BYTES = 32 * 1024  # of ranks, in one packet; in JSON they are base64
 RANGES_MAX = 32  # of ranks that one command follows: they fit a request
 
@@ -105,7 +105,7 @@ class Stacks(Reply, frozen=True, tag="stacks"):
 
     Attributes:
         node: its name; empty: the text is about all.
-        stacks: one tree of stacks (partition/stacks/tree.py).
+        stacks: one tree of stacks (yod/launch/stacks/tree.py).
         text: why there is none, or what is missing; empty: it is whole.
         left: nodes that have not answered yet; 0: this is the last answer.
     """

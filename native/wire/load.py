@@ -40,7 +40,7 @@ from native.wire.base import (
     demand_no_nul,
     demand_same_length,
 )
-from native.wire.group import Checkpoints, Dialects, Inputs, RankFiles, Remote, Window
+from native.wire.group import Checkpoints, Dialects, Inputs, RankFiles, Remote, StackRules, Window
 from native.wire.placed import JobNodes, OfNodes
 from native.wire.pmi import KeyValue, Place, Process, World
 from native.wire.runs import JobRuns, Run
@@ -164,7 +164,7 @@ class Load(JobMessage, frozen=True, tag="load.load"):
         window: of the terminal that the rank with the input has; None: it has none.
         merge_s: how long a line waits at a node for that of other ranks; 0: none is folded.
         remote: directories whose files yod has; None: all files are those of the nodes.
-        wants_stacks: of ranks that die by a signal.
+        stacks: how nodes look at those of ranks; None: the defaults.
     """
 
     credential: bytes
@@ -192,7 +192,7 @@ class Load(JobMessage, frozen=True, tag="load.load"):
     window: Window | None = None
     merge_s: Seconds = 0.0
     remote: Remote | None = None
-    wants_stacks: bool = False
+    stacks: StackRules | None = None
 
     def __post_init__(self) -> None:
         demand_fitting(self.nodes, self.runs)

@@ -11,7 +11,7 @@ from native.text import shown
 from native.wire import job
 from partition.commands.words import FAILED, JSON, print_json, print_lines
 from partition.jobs.ask import ask
-from partition.stacks.tree import Tree
+from yod.launch.stacks.tree import Tree
 
 
 @click.command()

@@ -1,4 +1,4 @@
-"""Where the ranks of a job are: their stacks, merged into one tree.
+"""Where the ranks of a job are: what a pct starts to look at the stacks of its ranks.
 
-I/O. Imports native.
+I/O. Imports native, yod.launch.stacks.
 """

@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from native import nodelist
-from partition.stacks.tree import Tree
+from yod.launch.stacks.tree import Tree
 
 AT_ONCE = 4
 EACH_S = 6.0  # for one process

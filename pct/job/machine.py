@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from pct.account import Gpu
     from pct.cores import Given
     from pct.job.hooks import HookRuns, Site
+    from pct.job.rules.stalling import Signs
 
 _T = TypeVar("_T")
 
@@ -112,6 +113,11 @@ class Job:
         starting.gpus, starting.cores = gpus, cores
         self._looking = looking = Looking(message, credential, group, keepers.unix_pids, ends.ranks)
         starting.looking = looking
+        if message.stacks is not None and message.stacks.stall_s:
+            from pct.job.rules.stalling import Stalling  # few users want to know
+
+            of_ranks = (keepers.unix_pids, ends.ranks)
+            looking.stalling = Stalling(message, group, *of_ranks, self._signs)
         around = (message, group, progress)
         self._loading = loading = Loading(*around, failures, objects, wiring, starting)
         self._forming = forming = Forming(*known, objects, starting, loading)
@@ -253,6 +259,14 @@ class Job:
         if (late := self._progress.take_late(now, self._late_wait)) is not None:
             actions += self._group.up(late)
         return actions
+
+    def _signs(self) -> Signs:
+        """Of life of this node's ranks."""
+        from pct.job.rules.stalling import Signs  # few users want to know
+
+        output, is_running = self._output, self.state is JobState.RUNNING
+        is_held = bool(self._keepers.stopped_by) or output.is_held_back
+        return Signs(is_running, is_held, output.wrote_at)
 
     def _own_wait(self) -> str:
         """What is awaited of this node itself."""

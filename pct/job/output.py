@@ -33,6 +33,7 @@ class Output:
 
     Attributes:
         relays: by stream.
+        wrote_at: when a rank of this node has last written; 0: not yet.
         open: (rank, stream) of this node's pipes whose end has not been read.
     """
 
@@ -43,6 +44,7 @@ class Output:
         self.relays = _relays(message, group)
         self.open: set[tuple[int, int]] = set()
         self._is_finishing = False
+        self.wrote_at = 0.0
         self._input = InputFlow(message, window_bytes // 4)
         self._remote: RemoteFlow | None = None
         if message.remote is not None:
@@ -82,6 +84,7 @@ class Output:
     def read(self, event: OutputRead, now: float) -> list[Action]:
         """Output of a rank of this node, or the end of its stream."""
         if event.data:
+            self.wrote_at = now
             self.relays[event.stream].read(SELF, event.rank, event.data, now)
         else:
             self.open.discard((event.rank, event.stream))

@@ -245,5 +245,5 @@ def _spec(
         ignored=message.ignored,
         is_alone=is_alone,
         remote=message.remote.directories if message.remote is not None else (),
-        is_traced=message.wants_stacks,
+        is_traced=message.stacks is not None and message.stacks.of_dying,
     )

@@ -56,6 +56,7 @@ LAUNCH_ROWS: dict[str, tuple[PortalId, Message]] = {
     "`pmi.excess`": (launch_of.ROOT, EXCESS),
     "`checkpoint.done`": (launch_of.ROOT, group.Done(launch_of.JOB_ID, 1, 9)),
     "`group.seen`": (launch_of.ROOT, group.Seen(launch_of.JOB_ID, 0, 20, b"")),
+    "`group.still`": (launch_of.ROOT, group.Still(launch_of.JOB_ID, 20, 60.0)),
     "anything else": (launch_of.ROOT, load.Go(launch_of.JOB_ID)),
 }
 

@@ -284,6 +284,7 @@ JOB_ROWS: dict[tuple[str, str], tuple[Callable[[JobState], Job], PortalId, Messa
     ("child", "`load.spawned`"): (_root, CHILD, load.Spawned(ID, 1, 1)),
     ("child", "`checkpoint.done`"): (_root, CHILD, group.Done(ID, 1, 9)),
     ("child", "`group.seen`"): (_root, CHILD, group.Seen(ID, 1, 21, b"")),
+    ("child", "`group.still`"): (_root, CHILD, group.Still(ID, 21, 60.0)),
     ("place below", "`group.orphan`"): (
         lambda state: _job(state, 7, 0),
         job_of.pct(3),
@@ -331,6 +332,7 @@ def test_what_a_parent_or_child_may_not_send_is_refused(state):
         "pmi.excess",
         "checkpoint.done",
         "group.seen",
+        "group.still",
         "io.input_credit",
         "io.remote_request",
         *(f"pmi.ask.{name}" for name in QUESTIONS),

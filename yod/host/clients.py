@@ -60,7 +60,7 @@ class Clients:
                     client.show(told)
             return
         if isinstance(told, Looked):
-            stacks = told.stacks.decode(errors="replace")
+            stacks = told.stacks[: job.STACKS_MAX_BYTES].decode(errors="replace")
             reply = job.Stacks(job.sayable(told.node), stacks, job.sayable(told.text), told.left)
             waiting, is_last = self._await[job.Look], not told.left
         else:

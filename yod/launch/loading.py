@@ -8,7 +8,7 @@ from native.machine import Action, DeadlineReached
 from native.text import shown
 from native.wire import alloc, codec, load
 from native.wire.base import MESSAGE_MAX_BYTES
-from native.wire.group import Remote
+from native.wire.group import Remote, StackRules
 from yod.launch.ending import Ending
 from yod.launch.events import (
     CopyToShared,
@@ -207,13 +207,21 @@ def load_message(plan: Plan, grant: alloc.Grant, limits: Limits) -> load.Load:
         window=plan.options.window,
         merge_s=limits.merge_s if plan.options.style is Style.MERGED else 0.0,
         remote=_remote(plan, limits),
-        wants_stacks=plan.options.wants_stacks,
+        stacks=_stacks(plan, limits),
     )
 
 
 def _remote(plan: Plan, limits: Limits) -> Remote | None:
     directories = plan.options.remote
     return Remote(directories, limits.remote_window_bytes) if directories else None
+
+
+def _stacks(plan: Plan, limits: Limits) -> StackRules | None:
+    """What the user asks for and the limits say, if it is not what nodes do anyway."""
+    options = plan.options
+    most = (limits.look_s, limits.dying_count, limits.stacks_bytes)
+    rules = StackRules(options.wants_stacks, options.stall_s, *most)
+    return None if rules == StackRules() else rules
 
 
 def _arity(plan: Plan, limits: Limits) -> int:

@@ -114,7 +114,7 @@ class Launch:
         self._checkpoints = checkpoints = Checkpoints(
             plan, progress, tree, report, ending, limits.node_mtbf_s
         )
-        self._looks = looks = Looks(progress, tree, report)
+        self._looks = looks = Looks(progress, tree, report, limits.look_s, plan.options.stall_s)
         self._time_limits = TimeLimits(
             plan.options, progress, tree, report, ending, checkpoints, limits.kill_delay_s
         )
@@ -197,6 +197,7 @@ class Launch:
                 load.Completions: running.completed,
                 group.Done: checkpoints.done,
                 LookAsked: looks.asked,
+                group.Still: looks.still,
                 io.InputCredit: running.input_wanted,
                 Resized: running.resized,
                 pmi.Ask: spawner.asked,

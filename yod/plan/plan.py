@@ -75,6 +75,7 @@ class Options(Struct, frozen=True):
         files: that the ranks write to (``-o``, ``-e``); None: all that they write goes to yod.
         tee: that yod writes to what it shows, too (``--tee``); None: there are none.
         wants_stacks: of ranks that die by a signal (``-bt``).
+        stall_s: without a sign of life for so long all ranks are looked at (``--stall``); 0: never.
         window: of the terminal that the only rank with input has (``--pty``); None: it has none.
         remote: directories whose files are yod's, as ranks see them (``--remote-io``).
     """
@@ -106,6 +107,7 @@ class Options(Struct, frozen=True):
     dialects: tuple[Dialect, ...] = ()
     window: Window | None = None
     wants_stacks: bool = False
+    stall_s: float = 0.0
 
     @property
     def terminal_rank(self) -> int:

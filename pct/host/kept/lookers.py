@@ -9,7 +9,6 @@ from native.machine import JobEvent
 from native.waitstatus import how_it_ended
 from native.wire import keeper as wire
 from native.wire.base import TEXT_MAX
-from native.wire.group import STACKS_MAX_BYTES
 from pct.host.kept.command import command_spec
 from pct.host.kept.processes import NOT_STARTED, KeptProcesses
 from pct.host.spawn.spawner import Spawner
@@ -34,6 +33,7 @@ class LookerProcess:
     ) -> None:
         self._job_id = action.job_id
         self._handle = handle
+        self._most_bytes = action.most_bytes
         self._kept_bytes = {1: b"", 2: b""}
         self._trouble = ""
         self._wait_status = NOT_STARTED
@@ -58,7 +58,7 @@ class LookerProcess:
 
     def _read(self, _number: int, stream: int, data: bytes) -> None:
         kept = self._kept_bytes[stream] + data
-        most = STACKS_MAX_BYTES if stream == 1 else TEXT_MAX // 4
+        most = self._most_bytes if stream == 1 else TEXT_MAX // 4
         self._kept_bytes[stream] = kept[:most]
 
     def _report(self, report: wire.Report) -> None:

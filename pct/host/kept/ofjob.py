@@ -48,6 +48,11 @@ class JobHelpers:
                 saver.kill()
             case rare_events.RunLooker():
                 self._run_looker(action)
+            case rare_events.ReadUse(_, unix_pids, is_whole):
+                from pct.host import usage  # likewise
+
+                used = usage.read(unix_pids, is_whole=is_whole)
+                self._handle(rare_events.UseRead(job_id, used, is_whole))
             case rare_events.KillLooker() if (looker := self._lookers.get(job_id)) is not None:
                 looker.kill()
 

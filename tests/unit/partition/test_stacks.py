@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from native.wire.group import DYING, Look, Seen
+from native.wire.group import DYING, Look, Seen, StackRules
 from partition.stacks.looker import _EU_FRAME, _GDB_FRAME, _matched, together
-from partition.stacks.tree import DEPTH_MAX, Tree
-from pct.job.rules.looking import DYING_MAX, LOOK_S, Looking
+from pct.job.rules.looking import Looking
 from pct.rare_events import KillLooker, LetDie, LookerEnded, RunLooker
 from pct.tree.group import Group
 from tests.unit.pct import job_of
 from tests.unit.yod import launch_of
 from yod.launch.events import LookAsked, Looked
-from yod.launch.looks import LOOK_S as ALL_S
+from yod.launch.looks import LONGER
 from yod.launch.phases import Phase
+from yod.launch.stacks.tree import DEPTH_MAX, Tree
 
 
 def tree(*given):
@@ -116,8 +116,11 @@ def test_a_python_that_does_not_tell_its_entries_is_whole_and_what_it_called_fol
 # -- on a node ---------------------------------------------------------------
 
 
-def looking(unix_pids, ended=frozenset(), place=0):
-    message = job_of.load_message(3, place)
+LOOK_S = StackRules().look_s
+
+
+def looking(unix_pids, ended=frozenset(), place=0, stacks=None):
+    message = job_of.load_message(3, place, stacks=stacks)
     group = Group(message, job_of.YOD if place == 0 else job_of.pct(0))
     return Looking(message, job_of.credential(3), group, unix_pids, ended)
 
@@ -127,6 +130,7 @@ def test_a_node_looks_at_the_ranks_that_have_not_ended():
     down1, down2, run = one.look(Look(job_of.JOB_ID, 5), 0.0)
     assert down1.message == down2.message == Look(job_of.JOB_ID, 5)
     assert isinstance(run, RunLooker) and run.words == (b"0,2", b"11,13")
+    assert run.most_bytes == 32 * 1024
     (answer,) = one.ended(LookerEnded(job_of.JOB_ID, b"0 0 a\n", ""), 1.0)
     assert answer.message == Seen(job_of.JOB_ID, 5, 20, b"0 0 a\n", "")
     assert one.is_over
@@ -156,6 +160,12 @@ def test_what_takes_too_long_is_killed_and_so_it_is_when_the_job_ends():
     assert other.hurry() == [KillLooker(job_of.JOB_ID)]
 
 
+def test_time_and_bytes_of_a_look_are_as_the_load_says():
+    one = looking({0: 11}, stacks=StackRules(look_s=3.0, most_bytes=2048))
+    *_, run = one.look(Look(job_of.JOB_ID, 1), 0.0)
+    assert (run.most_bytes, one.deadline()) == (2048, 3.0)
+
+
 def test_a_dying_rank_waits_until_it_has_been_seen_and_yod_knows_first():
     one = looking({0: 11, 1: 12, 2: 13})
     (run,) = one.dying(1, 77, 0.0)
@@ -180,12 +190,13 @@ def test_who_asks_while_ranks_die_is_answered_by_a_look_of_its_own():
 
 
 def test_ranks_beyond_the_limit_and_those_of_a_job_that_ends_die_at_once():
-    one = looking({rank: 100 + rank for rank in range(DYING_MAX + 1)})
-    for rank in range(DYING_MAX):
+    unix_pids = {rank: 100 + rank for rank in range(6)}
+    one = looking(unix_pids, stacks=StackRules(of_dying=True, dying_count=5))
+    for rank in range(5):
         one.dying(rank, 100 + rank, 0.0)
-    assert one.dying(DYING_MAX, 1, 0.0) == [LetDie(job_of.JOB_ID, (DYING_MAX,))]
+    assert one.dying(5, 1, 0.0) == [LetDie(job_of.JOB_ID, (5,))]
     waiting, kill = one.hurry()
-    assert waiting == LetDie(job_of.JOB_ID, tuple(range(1, DYING_MAX)))
+    assert waiting == LetDie(job_of.JOB_ID, (1, 2, 3, 4))
     assert kill == KillLooker(job_of.JOB_ID)
     assert one.dying(5, 105, 0.1) == [LetDie(job_of.JOB_ID, (5,))]
 
@@ -212,7 +223,7 @@ def test_a_node_that_does_not_answer_is_named():
     yod = launch_of.Yod(2).to(Phase.RUNNING)
     yod.handle(LookAsked())
     yod.receive(seen(20))
-    assert Looked("n21", b"", "has not answered", 0) in yod.wait(ALL_S)
+    assert Looked("n21", b"", "has not answered", 0) in yod.wait(LOOK_S * LONGER)
 
 
 def test_a_job_whose_ranks_do_not_run_says_so():
