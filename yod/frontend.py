@@ -209,10 +209,10 @@ def prepare(given: Given, words: list[str], invocation: Invocation) -> Prepared:
     if checkpointing is not None and checkpointing.backend is Backend.CRIU:
         from partition.checkpoint import contained  # few jobs are
 
-        members, checkpointing = contained.within(
-            members, checkpointing, invocation, mpi=chosen.mpi, is_restart=found is not None
+        members, checkpointing, mpi = contained.within(
+            members, checkpointing, invocation, mpi=chosen.mpi, found=found
         )
-        chosen = replace(chosen, mpi="none")
+        chosen = replace(chosen, mpi=mpi)
     return launching.prepare(
         members,
         chosen,

@@ -2,134 +2,286 @@
  *
  *     yod-init CRIU start PROGRAM [ARGUMENT]...        argument 0 first
  *     yod-init CRIU restore PROGRAM [ARGUMENT]...
+ *     yod-init                                         run by CRIU, see shared.h
  *
- * `start` makes a PID and an IPC namespace. Process 1 there is an init (see
- * inside.h), and PROGRAM is its child: the ids that they know are free wherever
- * they are brought back. `restore` has CRIU bring the init and all below it back
- * from the directory YOD_RESTART_DIR; a rank that has none there had ended.
+ * `start` runs PROGRAM in a PID and an IPC namespace (house.h): the ids that it
+ * knows are free wherever it is brought back. Where its environment leads to a
+ * server of PMI, the rank is one of a world: those of the node share the
+ * namespaces. `restore` has CRIU bring it back from the directory
+ * YOD_RESTART_DIR; a rank that has none there had ended.
  *
- * Either way this process stays outside, as what the keeper knows as the rank:
- * it passes signals on, and ends as the program does. CRIU can neither write down
- * nor bring back pipes whose other ends are elsewhere. The file `streams` says
- * which they were; the new ones take their place.
+ * Either way this process stays outside, as what the keeper knows as the rank: it
+ * passes signals on, talks to the server of PMI for it (relay.h), and ends as the
+ * program does. CRIU can neither write down nor bring back pipes whose other ends
+ * are elsewhere. The file `streams` says which they were; the new ones take their
+ * place. The file `tree` says where the images are, how many ranks were written
+ * down together, and the program's number in its namespace.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "affinity.h"
+#include "fds.h"
+#include "house.h"
 #include "inside.h"
-#include "restore.h"
+#include "pmi.h"
+#include "proc.h"
+#include "shared.h"
 
 #define FIRST_OF_PROGRAM 3
+#define WORDS_LEAST 5
+#define TREE_VARIABLE "YOD_TREE"        /* process 1 of what CRIU writes down */
 
 static int fail (const char *what)
 {
     fprintf (stderr, "yod-init: %s: %s\n", what, strerror (errno));
-    return EXIT_NEVER_STARTED;
+    return -1;
 }
 
-/* End as the program did. Its init cannot die of a signal, as the kernel keeps
- * signals from it, so its name says of which the program did. */
-static int end_like (pid_t init)
+static int number_of (const char *variable, int otherwise)
 {
-    char path[64], name[sizeof (BY_SIGNAL) + 16] = "";
-    struct rlimit no_core = { 0, 0 };
-    int status, signo = 0;
-    FILE *file;
+    const char *text = getenv (variable);
 
-    snprintf (path, sizeof (path), "/proc/%d/comm", (int) init);
-    if ((file = fopen (path, "r"))) {
-        if (fgets (name, sizeof (name), file)
-            && strncmp (name, BY_SIGNAL, strlen (BY_SIGNAL)) == 0)
-            signo = atoi (name + strlen (BY_SIGNAL));
-        fclose (file);
-    }
-    while (waitpid (init, &status, 0) < 0)
-        if (errno != EINTR)
-            return fail ("waitpid");
-    if (WIFEXITED (status) && signo == 0)
-        return WEXITSTATUS (status);
-    if (WIFSIGNALED (status))
-        signo = WTERMSIG (status);
+    return text ? atoi (text) : otherwise;
+}
+
+/* --- the program ------------------------------------------------------------------ */
+
+static int open_namespace (pid_t init, const char *kind)
+{
+    char path[64];
+
+    snprintf (path, sizeof (path), "/proc/%d/ns/%s", (int) init, kind);
+    return open (path, O_RDONLY | O_CLOEXEC);
+}
+
+/* A process whose parent ends becomes the child of process 1 of its namespace: so
+ * does the parent of the program, which is then in the tree that CRIU takes. */
+static _Noreturn void be_between (int ipc, const struct inside *inside)
+{
+    const int kept[] = { inside->told, inside->pmi_in, inside->pmi_out };
+    pid_t parent;
+
+    if (setns (ipc, CLONE_NEWIPC) != 0 || (parent = fork ()) < 0)
+        _exit (EXIT_NEVER_STARTED);
+    if (parent > 0)
+        _exit (0);
+    fds_close_others (kept, 3);
+    be_parent (inside);
+}
+
+/* The number of a process that is no more: the kernel goes round all others before
+ * it gives it to another one. */
+static pid_t free_number (void)
+{
+    pid_t child = fork ();
+
+    if (child == 0)
+        _exit (0);
+    if (child > 0)
+        waitpid (child, NULL, 0);
+    return child;
+}
+
+/* Returns the program's number on the host, or -1 */
+static pid_t start (pid_t init, char **words, const sigset_t *before, const int *theirs)
+{
+    int pids = open_namespace (init, "pid"), ipc = open_namespace (init, "ipc");
+    int pair[2], fds[POST_FDS];
+    struct post post;
+    struct post_from from;
+    pid_t between, number = free_number ();
+
+    if (pids < 0 || ipc < 0 || setns (pids, CLONE_NEWPID) != 0)
+        return fail ("cannot enter the namespaces");
+    if (socketpair (AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0
+        || post_ask_who (pair[0]) != 0)
+        return fail ("socketpair");
+    if ((between = fork ()) == 0)
+        be_between (ipc, &(struct inside) {
+            words, before, number, pair[1], theirs[0], theirs[1]
+        });
+    close (pair[1]);
+    close (pids);
+    close (ipc);
+    if (between < 0)
+        return fail ("fork");
+    waitpid (between, NULL, 0);
+    if (post_receive (pair[0], &post, &from, fds) < 0)
+        return fail ("the program was not started");
+    close (pair[0]);
+    return from.pid;
+}
+
+/* --- its life ----------------------------------------------------------------------- */
+
+/* End as the program did, which its parent leaves unreaped. */
+static int end_like (pid_t program)
+{
+    struct rlimit no_core = { 0, 0 };
+    long long status = proc_field (program, STAT_END);
+    int signo = SIGKILL;                /* it is gone with its namespace */
+
+    if (status >= 0 && WIFEXITED ((int) status))
+        return WEXITSTATUS ((int) status);
+    if (status >= 0)
+        signo = WTERMSIG ((int) status);
     setrlimit (RLIMIT_CORE, &no_core);  /* the program has left one, if any */
     signal (signo, SIG_DFL);
     raise (signo);
     return 128 + signo;                 /* of a signal that ends nobody */
 }
 
-/* All signals but those of faults are blocked here, and wait. */
-static int serve (pid_t init, const sigset_t *heard)
+static void pass_on (int signals, pid_t program)
 {
+    struct signalfd_siginfo about;
+
+    if (read (signals, &about, sizeof (about)) != sizeof (about)
+        || about.ssi_signo == SIGCHLD)
+        return;
+    if (kill (-program, (int) about.ssi_signo) != 0)
+        kill (program, (int) about.ssi_signo);
+}
+
+/* All signals but those of faults are blocked here, and wait. */
+static int serve (pid_t program, const sigset_t *heard)
+{
+    int signals = signalfd (-1, heard, SFD_CLOEXEC);
+
     for (;;) {
-        siginfo_t about = { 0 };
-        int signo = sigwaitinfo (heard, &about);
+        struct pollfd fds[2 + PMI_POLLED] = {
+            { .fd = signals, .events = POLLIN },
+            { .fd = FD_PROGRAM, .events = POLLIN },
+        };
 
-        if (signo == SIGCHLD) {
-            about.si_pid = 0;
-            if (waitid (P_PID, (id_t) init, &about,
-                        WEXITED | WNOHANG | WNOWAIT) == 0
-                && about.si_pid == init) {
-                int status;
-
-                sigprocmask (SIG_UNBLOCK, heard, NULL);
-                status = end_like (init);
-                return status;
-            }
-        } else if (signo > 0) {
-            kill (init, signo);
+        pmi_poll (fds + 2);
+        if (poll (fds, 2 + PMI_POLLED, -1) < 0)
+            continue;
+        if (fds[0].revents)
+            pass_on (signals, program);
+        pmi_carry (fds + 2);
+        if (fds[1].revents) {
+            sigprocmask (SIG_UNBLOCK, heard, NULL);
+            return end_like (program);
         }
     }
 }
 
-static pid_t start (char **words, const sigset_t *before, const sigset_t *heard)
+/* Put the descriptors where the saver looks. */
+static int show (pid_t init, pid_t program)
 {
-    pid_t init;
+    int fds[2] = {
+        (int) syscall (SYS_pidfd_open, init, 0),
+        (int) syscall (SYS_pidfd_open, program, 0),
+    };
 
-    if (unshare (CLONE_NEWPID | CLONE_NEWIPC) != 0) {
-        fail ("cannot make a PID namespace, which root can");
-        return -1;
+    if (fds[0] < 0 || fds_put (fds[0], FD_INIT) != 0
+        || fds[1] < 0 || fds_put (fds[1], FD_PROGRAM) != 0)
+        return fail ("pidfd_open");
+    return 0;
+}
+
+/* Fill in what the file `tree` says. 0, or -1 after a line */
+static int read_tree (const char *directory, struct house_order *order)
+{
+    static char images[PATH_MAX], checkpoint[PATH_MAX], path[PATH_MAX];
+    char name[64];
+    FILE *file;
+    int n = 0;
+
+    snprintf (checkpoint, sizeof (checkpoint), "%s/..", directory);
+    snprintf (path, sizeof (path), "%s/tree", directory);
+    if (!(file = fopen (path, "re")))
+        return fail (path);
+    n = fscanf (file, "%63s %d", name, &order->count);
+    fclose (file);
+    if (n != 2 || order->count < 1) {
+        errno = EINVAL;
+        return fail (path);
     }
-    init = fork ();
-    if (init == 0)
-        be_init (words, before, heard);
-    if (init < 0)
-        fail ("fork");
-    return init;
+    snprintf (images, sizeof (images), "%s/../%s", directory, name);
+    order->images = images;
+    order->checkpoint = checkpoint;
+    return 0;
+}
+
+/* CRIU runs us several times: once when all processes are written down, and do not
+ * yet go on. */
+static int keep_shared (void)
+{
+    const char *images = getenv ("CRTOOLS_IMAGE_DIR");
+
+    if (strcmp (getenv ("CRTOOLS_SCRIPT_ACTION"), "post-dump") != 0)
+        return 0;
+    return images && shared_keep (number_of (TREE_VARIABLE, 0), images) == 0 ? 0 : 1;
 }
 
 int main (int count, char **words)
 {
+    struct house_order order = { .images = "", .count = 1 };
+    const char *directory = getenv ("YOD_RESTART_DIR");
+    int given[POST_FDS] = { 0, 1, 2, -1, -1 }, *theirs = given + 3, house;
     sigset_t heard, before;
-    pid_t init;
-    bool is_restore;
+    pid_t init, program = -1;
+    bool is_restore, is_of_world;
 
-    if (count <= FIRST_OF_PROGRAM + 1) {
+    if (count == 1 && getenv ("CRTOOLS_SCRIPT_ACTION"))
+        return keep_shared ();
+    if (count < WORDS_LEAST) {
         fprintf (stderr, "usage: yod-init CRIU start|restore PROGRAM ARGUMENT...\n");
         return EXIT_NEVER_STARTED;
     }
     is_restore = strcmp (words[2], "restore") == 0;
+    if (is_restore && (!directory || access (directory, F_OK) != 0))
+        return 0;
     sigfillset (&heard);
     for (const int *fault = faults; *fault; fault++)
         sigdelset (&heard, *fault);
     signal (SIGCHLD, SIG_DFL);
     sigprocmask (SIG_BLOCK, &heard, &before);
-    if (is_restore) {
-        const char *directory = getenv ("YOD_RESTART_DIR");
-
-        if (!directory || access (directory, F_OK) != 0)
-            return 0;
-        init = restore (words[1], directory, &before);
-    } else {
-        init = start (words + FIRST_OF_PROGRAM, &before, &heard);
+    order.criu = words[1];
+    order.before = &before;
+    is_of_world = pmi_is_offered ();
+    if (is_of_world)
+        order.count = number_of ("YOD_LOCAL_SIZE", 1);
+    if (is_restore && read_tree (directory, &order) != 0)
+        return EXIT_NEVER_STARTED;
+    order.is_shared = is_of_world || order.count > 1;
+    if ((house = house_find (&order)) < 0)
+        return EXIT_NEVER_STARTED;
+    if (is_of_world && pmi_open (FD_DOWN, FD_UP, theirs) != 0) {
+        fail ("pipes");
+        return EXIT_NEVER_STARTED;
     }
-    return init < 0 ? EXIT_NEVER_STARTED : serve (init, &heard);
+    if (is_of_world)
+        setenv ("UCX_TLS", "self,sysv,cma", 0); /* these find no address of a host */
+    if (is_restore && is_of_world)
+        pmi_is_another ();
+    init = house_enter (house, number_of ("YOD_RANK", 0), is_restore ? given : NULL, &program);
+    if (init > 0 && !is_restore)
+        program = start (init, words + FIRST_OF_PROGRAM, &before, theirs);
+    if (init < 0 || program < 0 || show (init, program) != 0
+        || house_tell (house, program) != 0)
+        return EXIT_NEVER_STARTED;
+    if (is_of_world) {
+        close (theirs[0]);
+        close (theirs[1]);
+    }
+    if (is_restore)
+        affinity_give (program);
+    return serve (program, &heard);
 }

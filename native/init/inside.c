@@ -1,62 +1,120 @@
-/* inside.c - process 1 of a rank's namespace. */
+/* inside.c - process 1 of a namespace, and the parent of each rank there. */
 #include "inside.h"
 
 #include <errno.h>
-#include <stdbool.h>
+#include <fcntl.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "post.h"
+#include "relay.h"
 
 /* Where CRIU makes a directory for a moment: in that of process 1. */
 #define PLACE "/run"
 
 const int faults[] = { SIGILL, SIGFPE, SIGBUS, SIGSEGV, SIGTRAP, SIGSYS, 0 };
 
-static _Noreturn void be_program (char **words, const sigset_t *before)
+void let_go_of_streams (void)
 {
-    setpgid (0, 0);
-    sigprocmask (SIG_SETMASK, before, NULL);
-    execv (words[0], words + 1);
-    fprintf (stderr, "yod-init: %s: %s\n", words[0], strerror (errno));
-    _exit (EXIT_NEVER_STARTED);
+    int fd = open ("/dev/null", O_RDWR | O_CLOEXEC);
+
+    for (int i = 0; i < 3; i++)
+        dup2 (fd, i);
+    if (fd > 2)
+        close (fd);
 }
 
-/* The program has ended: so does everything in the namespace. */
-static _Noreturn void end (int status)
+_Noreturn void be_init (void)
 {
-    char name[sizeof (BY_SIGNAL) + 16];
-
-    if (WIFEXITED (status))
-        _exit (WEXITSTATUS (status));
-    snprintf (name, sizeof (name), BY_SIGNAL "%d", WTERMSIG (status));
-    prctl (PR_SET_NAME, name);
-    _exit (128 + WTERMSIG (status));
-}
-
-_Noreturn void be_init (char **words, const sigset_t *before,
-                        const sigset_t *heard)
-{
-    pid_t program, ended;
+    sigset_t all;
 
     prctl (PR_SET_PDEATHSIG, SIGKILL);
     setsid ();
-    program = fork ();
-    if (program == 0)
-        be_program (words, before);
+    sigfillset (&all);
+    sigprocmask (SIG_BLOCK, &all, NULL);
+    if (chdir (PLACE) != 0)
+        _exit (EXIT_NEVER_STARTED);
+    for (;;) {
+        sigwaitinfo (&all, NULL);
+        while (waitpid (-1, NULL, WNOHANG) > 0)
+            ;
+    }
+}
+
+static _Noreturn void be_program (const struct inside *inside, int pmi)
+{
+    struct post here = { 0 };
+    char number[16];
+
+    setpgid (0, 0);
+    sigprocmask (SIG_SETMASK, inside->before, NULL);
+    if (pmi >= 0) {
+        snprintf (number, sizeof (number), "%d", pmi);
+        setenv ("PMI_FD", number, 1);
+        unsetenv ("PMI_PORT");
+        unsetenv ("PMI_ID");
+    }
+    if (post_send (inside->told, &here, NULL, NULL, 0) != 0)
+        _exit (EXIT_NEVER_STARTED);
+    execv (inside->words[0], inside->words + 1);
+    fprintf (stderr, "yod-init: %s: %s\n", inside->words[0], strerror (errno));
+    _exit (EXIT_NEVER_STARTED);
+}
+
+/* struct clone_args of <linux/sched.h>, as of Linux 5.5. */
+struct clone_call {
+    uint64_t flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size,
+             tls, set_tid, set_tid_size;
+};
+
+/* With a number in both namespaces; with any, where that is taken or the kernel
+ * does not do it. */
+static pid_t fork_as (pid_t number)
+{
+    pid_t numbers[2] = { number, number };
+    struct clone_call call = {
+        .exit_signal = SIGCHLD,
+        .set_tid = (uintptr_t) numbers,
+        .set_tid_size = 2,
+    };
+    long child = number > 1 ? syscall (SYS_clone3, &call, sizeof (call)) : -1;
+
+    return child >= 0 ? (pid_t) child : fork ();
+}
+
+_Noreturn void be_parent (const struct inside *inside)
+{
+    int pair[2] = { -1, -1 };
+    pid_t program;
+
+    setsid ();
+    if (inside->pmi_in >= 0
+        && socketpair (AF_UNIX, SOCK_STREAM, 0, pair) != 0)
+        _exit (EXIT_NEVER_STARTED);
+    program = fork_as (inside->number);
     if (program < 0)
         _exit (EXIT_NEVER_STARTED);
-    setpgid (program, program);         /* whoever of the two is first */
-    if (chdir (PLACE) != 0)
-        fprintf (stderr, "yod-init: %s: %s\n", PLACE, strerror (errno));
-    for (;;) {
-        int status, signo = sigwaitinfo (heard, NULL);
-
-        if (signo > 0 && signo != SIGCHLD)
-            kill (-program, signo);
-        while ((ended = waitpid (-1, &status, WNOHANG)) > 0)
-            if (ended == program)
-                end (status);
+    if (program == 0) {
+        if (pair[0] >= 0)
+            close (pair[0]);
+        be_program (inside, pair[1]);
     }
+    setpgid (program, program);         /* whoever of the two is first */
+    close (inside->told);
+    let_go_of_streams ();
+    if (chdir (PLACE) != 0)
+        _exit (EXIT_NEVER_STARTED);
+    if (pair[1] >= 0) {
+        close (pair[1]);
+        relay (pair[0], inside->pmi_in, inside->pmi_out);
+    }
+    for (;;)
+        pause ();
 }

@@ -1,21 +1,40 @@
-/* inside.h - process 1 of a rank's namespace. */
+/* inside.h - the processes that stand by a rank in its namespace. */
 #ifndef YOD_INIT_INSIDE_H
 #define YOD_INIT_INSIDE_H
 
 #include <signal.h>
+#include <stdbool.h>
+#include <sys/types.h>
 
 #define EXIT_NEVER_STARTED 127          /* as a shell has it */
-#define BY_SIGNAL "ended by "           /* name of an init, and the number behind */
 
 /* Signals that the kernel raises for what a process does. 0 ends them. */
 extern const int faults[];
 
-/* Start a program as the leader of a process group, reap what becomes nobody's,
- * pass signals on to the group, and end when the program does.
+/* What a rank is started with.
  * words: the program's file, then its arguments.
  * before: the signals that the program begins with blocked.
- * heard: the signals that are passed on; they are blocked. */
-_Noreturn void be_init (char **words, const sigset_t *before,
-                        const sigset_t *heard);
+ * number: that the program is to have both here and on the host, so that it finds
+ *   itself and others in /proc, until it is brought back.
+ * told: a socket that the program says on that it is there; -1: it has.
+ * pmi_in, pmi_out: pipes to what it says to the server of PMI; -1: there is none. */
+struct inside {
+    char **words;
+    const sigset_t *before;
+    pid_t number;
+    int told;
+    int pmi_in, pmi_out;
+};
+
+/* Give the standard streams of this process to nobody. */
+void let_go_of_streams (void);
+
+/* Process 1: reap what becomes nobody's, until this is killed. */
+_Noreturn void be_init (void);
+
+/* The parent of a program: start it as the leader of a process group, carry what
+ * it says to the server of PMI, and leave it unreaped, so that how it ended can be
+ * read from outside. It ends when it is killed. */
+_Noreturn void be_parent (const struct inside *inside);
 
 #endif

@@ -1,7 +1,7 @@
-/* restore.c - has CRIU bring a rank back. */
 #include "restore.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,75 +9,58 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "proc.h"
+
 #define LOG "restore.log"
-#define N_STREAMS 3
-#define MOST_WORDS (16 + 2 * N_STREAMS)
-#define NAME_BYTES 64                   /* of a pipe, as /proc shows it */
-
-/* Add the option for each line `FD NAME` of the file `streams`.
- * words: the place behind the last option. */
-static void add_streams (const char *directory, const char **words,
-                         char names[N_STREAMS][NAME_BYTES + 16])
-{
-    char path[PATH_MAX], name[NAME_BYTES];
-    int fd, n = 0;
-    FILE *file;
-
-    snprintf (path, sizeof (path), "%s/streams", directory);
-    if (!(file = fopen (path, "r")))
-        return;
-    while (n < N_STREAMS && fscanf (file, "%d %63s", &fd, name) == 2) {
-        snprintf (names[n], sizeof (names[n]), "fd[%d]:%s", fd, name);
-        *words++ = "--inherit-fd";
-        *words++ = names[n++];
-    }
-    fclose (file);
-    *words = NULL;
-}
+#define WORD_BYTES 96
 
 static _Noreturn void be_criu (const char *criu, const char *directory,
-                               const sigset_t *before)
+                               const sigset_t *before,
+                               const struct pipe_again *pipes, size_t n_pipes)
 {
-    char names[N_STREAMS][NAME_BYTES + 16];
-    const char *words[MOST_WORDS + 1] = {
-        criu, "restore", "--images-dir", directory, "--log-file", LOG, "-v1",
-        "--restore-detached", "--restore-sibling", "--manage-cgroups=ignore",
-        "--file-locks", "--link-remap", NULL
+    static const char *const options[] = {
+        "--log-file", LOG, "-v1", "--restore-detached", "--restore-sibling",
+        "--manage-cgroups=ignore", "--file-locks", "--link-remap"
     };
-    int n = 0;
+    const size_t n_options = sizeof (options) / sizeof (options[0]);
+    const char **words = calloc (4 + n_options + 2 * n_pipes + 1, sizeof (*words));
+    char *names = calloc (n_pipes + 1, WORD_BYTES);
+    size_t n = 0;
 
-    while (words[n])
-        n++;
-    add_streams (directory, words + n, names);
+    if (!words || !names)
+        _exit (127);
+    words[n++] = criu;
+    words[n++] = "restore";
+    words[n++] = "--images-dir";
+    words[n++] = directory;
+    for (size_t i = 0; i < n_options; i++)
+        words[n++] = options[i];
+    for (size_t i = 0; i < n_pipes; i++) {
+        char *name = names + i * WORD_BYTES;
+
+        fcntl (pipes[i].fd, F_SETFD, 0);
+        snprintf (name, WORD_BYTES, "fd[%d]:%s", pipes[i].fd, pipes[i].name);
+        words[n++] = "--inherit-fd";
+        words[n++] = name;
+    }
     sigprocmask (SIG_SETMASK, before, NULL);
     execv (criu, (char **) words);
-    fprintf (stderr, "yod-init: %s: %s\n", criu, strerror (errno));
     _exit (127);
 }
 
-/* The last child of this process; -1: there is none. */
-static pid_t find_child (void)
+static int is_last (pid_t child, void *with)
 {
-    char path[64];
-    FILE *file;
-    int child = -1;
-
-    snprintf (path, sizeof (path), "/proc/self/task/%d/children", (int) getpid ());
-    if (!(file = fopen (path, "r")))
-        return -1;
-    while (fscanf (file, "%d", &child) == 1)
-        ;
-    fclose (file);
-    return child;
+    *(pid_t *) with = child;
+    return 0;
 }
 
-static void tell_why (const char *directory)
+static void tell_why (const char *directory, char *trouble, size_t bytes)
 {
     char path[PATH_MAX], line[1024], last[1024] = "no reason is in the log\n";
     FILE *file;
 
     snprintf (path, sizeof (path), "%s/" LOG, directory);
-    if ((file = fopen (path, "r"))) {
+    if ((file = fopen (path, "re"))) {
         while (fgets (line, sizeof (line), file)) {
             const char *error = strstr (line, "Error");
 
@@ -87,22 +70,27 @@ static void tell_why (const char *directory)
         }
         fclose (file);
     }
-    fprintf (stderr, "yod-init: criu cannot bring this rank back from %s: %s",
-             directory, last);
+    last[strcspn (last, "\n")] = '\0';
+    snprintf (trouble, bytes, "criu cannot bring this rank back from %s: %s",
+              directory, last);
 }
 
-pid_t restore (const char *criu, const char *directory, const sigset_t *before)
+pid_t restore (const char *criu, const char *directory, const sigset_t *before,
+               const struct pipe_again *pipes, size_t n_pipes,
+               char *trouble, size_t trouble_bytes)
 {
-    pid_t init, child = fork ();
+    pid_t init = -1, child = fork ();
     int status;
 
     if (child == 0)
-        be_criu (criu, directory, before);
+        be_criu (criu, directory, before, pipes, n_pipes);
     while (child > 0 && waitpid (child, &status, 0) < 0 && errno == EINTR)
         ;
-    if (child > 0 && WIFEXITED (status) && WEXITSTATUS (status) == 0
-        && (init = find_child ()) > 0)
-        return init;
-    tell_why (directory);
+    if (child > 0 && WIFEXITED (status) && WEXITSTATUS (status) == 0) {
+        proc_children (getpid (), is_last, &init);
+        if (init > 0)
+            return init;
+    }
+    tell_why (directory, trouble, trouble_bytes);
     return -1;
 }

@@ -1,15 +1,23 @@
-/* restore.h - has CRIU bring a rank back. */
+/* restore.h - has CRIU bring a tree of processes back. */
 #ifndef YOD_INIT_RESTORE_H
 #define YOD_INIT_RESTORE_H
 
 #include <signal.h>
+#include <stddef.h>
 #include <sys/types.h>
 
-/* Run `criu restore` for the images in a directory, with our standard streams in
- * place of those that the file `streams` there names.
+/* A pipe whose other end is elsewhere, and what takes its place. */
+struct pipe_again {
+    int fd;
+    char name[64];                      /* as /proc showed the old one */
+};
+
+/* Run `criu restore` for the images in a directory.
  * before: the signals that criu begins with blocked.
- * Returns the init of the rank, a child of this process, or -1 after a line that
- * says why it is not there. */
-pid_t restore (const char *criu, const char *directory, const sigset_t *before);
+ * Returns process 1 of the tree, a child of this process, or -1 with the reason in
+ * `trouble`. */
+pid_t restore (const char *criu, const char *directory, const sigset_t *before,
+               const struct pipe_again *pipes, size_t n_pipes,
+               char *trouble, size_t trouble_bytes);
 
 #endif

@@ -1,21 +1,27 @@
-"""A launch whose ranks CRIU writes down: each runs in namespaces, below ``yod-init``."""
+"""A launch whose ranks CRIU writes down: they run in namespaces, below ``yod-init``."""
 
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from native.errors import UsageError
 from native.host.programs import NATIVE
 from native.text import shown
+from native.wire.load import Protocol
 from partition.checkpoint import criu
 from yod.plan.checkpoint import Checkpointing
 from yod.plan.checkpoint_options import BY
 from yod.plan.invocation import Invocation
 from yod.plan.plan import Member
-from yod.program import image, speech
+from yod.program import image, pythons, speech
 
+if TYPE_CHECKING:
+    from partition.checkpoint.preparing import Restarted
+
+_PMI1 = Protocol.PMI1.value
 INIT = os.path.join(NATIVE, "init", "yod-init")
 _FIRST_WORD = 4  # of the user's, behind yod-init, criu, what it does, and the program's file
 
@@ -26,31 +32,31 @@ def within(
     invocation: Invocation,
     *,
     mpi: str,
-    is_restart: bool,
-) -> tuple[list[Member], Checkpointing]:
-    """The members as they are started, and how they are written down.
+    found: Restarted | None,
+) -> tuple[list[Member], Checkpointing, str]:
+    """The members as they are started, how they are written down, and what MPI is offered.
 
     Args:
         mpi: what the user has chosen.
+        found: the checkpoint that they go on from; None: they begin.
 
     Raises:
-        YodError: CRIU does not work here, a program is missing, or needs MPI.
+        YodError: CRIU does not work here, a program is missing, or is of an MPI that cannot
+            be written down.
     """
     environment = {os.fsdecode(k): os.fsdecode(v) for k, v in invocation.environment.items()}
     program = criu.find(environment)
     if why := criu.why_not(program):
         raise UsageError(f"{BY} criu: {why}")
-    if mpi not in ("auto", "none"):
-        raise UsageError(f"--mpi={mpi}: not with {BY} criu, which cannot save such connections")
-    if mpi == "auto":
-        for member in members:
-            _demand_no_mpi(member, invocation)
-    how = "restore" if is_restart else "start"
+    offered = found.mpi if found is not None else _offered(members, invocation, mpi)
+    if offered != "none":
+        members = _on_one_node(members)
+    how = "restore" if found is not None else "start"
     inside = [
         replace(member, words=(INIT, program, how, _found(member, invocation), *member.words))
         for member in members
     ]
-    return inside, replace(chosen, signal_number=0, tool=criu.version(program))
+    return inside, replace(chosen, signal_number=0, tool=criu.version(program)), offered
 
 
 def without(members: list[Member]) -> list[Member]:
@@ -58,19 +64,55 @@ def without(members: list[Member]) -> list[Member]:
     return [replace(member, words=member.words[_FIRST_WORD:]) for member in members]
 
 
-def _demand_no_mpi(member: Member, invocation: Invocation) -> None:
-    """Refuse a program whose ranks would not find one another.
+def _offered(members: list[Member], invocation: Invocation, mpi: str) -> str:
+    """What ranks are offered to find their world by: ``pmi1``, or ``none``.
 
     Raises:
-        UsageError: the program is linked to an MPI library.
+        UsageError: they want something else.
     """
-    program = speech.Program(image.find(member.words[0], invocation), member.words[1:])
-    spoken = speech.speech_of(program, invocation.environment)
-    if spoken.is_certain and spoken.library:
-        raise UsageError(
-            f"{shown(member.words[0])} is an MPI program: {BY} criu cannot save the connections "
-            f"of its ranks, {BY} signal can; with --mpi none each is a world of its own"
-        )
+    if mpi not in ("auto", "none", _PMI1):
+        raise UsageError(f"--mpi={mpi}: not with {BY} criu, which can save worlds of {_PMI1}")
+    if mpi != "auto":
+        return mpi
+    spoken = [_spoken(member, invocation) for member in members]
+    for member, speech_of_it in zip(members, spoken, strict=True):
+        if speech_of_it is not None and Protocol.PMI1 not in speech_of_it.protocols:
+            speaks = ", ".join(each.value for each in speech_of_it.protocols) or "not known what"
+            raise UsageError(
+                f"{shown(member.words[0])} is an MPI program that speaks {speaks} "
+                f"({speech_of_it.reason}): {BY} criu can save worlds of {_PMI1} (MPICH), "
+                f"{BY} signal any; with --mpi none each rank is a world of its own"
+            )
+    return _PMI1 if any(each is not None for each in spoken) else "none"
+
+
+def _spoken(member: Member, invocation: Invocation) -> speech.Speech | None:
+    """What an MPI program speaks; None: it is none, or not known to be one."""
+    path = image.find(member.words[0], invocation)
+    spoken = speech.speech_of(speech.Program(path, member.words[1:]), invocation.environment)
+    if not spoken.library:
+        return None
+    if spoken.is_certain or pythons.imports_mpi4py(path, member.words[1:]):
+        return spoken
+    return None
+
+
+def _on_one_node(members: list[Member]) -> list[Member]:
+    """The ranks of a world, which can only be written down together.
+
+    Raises:
+        UsageError: they are to be on several nodes, or may be.
+    """
+    why = f"{BY} criu cannot save the connections of MPI ranks between nodes, {BY} signal can"
+    if len(members) > 1:
+        raise UsageError(f"several programs that are one world may lie on several nodes: {why}")
+    (member,) = members
+    spec = member.spec
+    if spec.node_count > 1 or (spec.one_per_node and spec.size > 1):
+        raise UsageError(f"{max(spec.node_count, len(spec.nodes))} nodes: {why}")
+    if spec.per_node and spec.size > spec.per_node:
+        raise UsageError(f"{spec.size} ranks, at most {spec.per_node} on each node: {why}")
+    return [replace(member, spec=replace(spec, node_count=1, plane=0))]
 
 
 def _found(member: Member, invocation: Invocation) -> str:

@@ -58,8 +58,12 @@ def version(program: str) -> str:
     return found[1] if found else ""
 
 
-def dump_command(program: str, unix_pid: int, directory: str) -> list[str]:
-    """Writes a process and all below it to a directory; they go on."""
+def dump_command(program: str, unix_pid: int, directory: str, script: str = "") -> list[str]:
+    """Writes a process and all below it to a directory; they go on.
+
+    Args:
+        script: a program that is run before they do; empty: none.
+    """
     return [
         program,
         "dump",
@@ -72,6 +76,7 @@ def dump_command(program: str, unix_pid: int, directory: str) -> list[str]:
         "--link-remap",
         f"--ghost-limit={_GHOST_BYTES}",
         "--manage-cgroups=ignore",
+        *(("--action-script", script) if script else ()),
     ]
 
 

@@ -1,8 +1,9 @@
 """The saver of one node where CRIU writes the ranks down: they need not know of it.
 
-Each rank runs below an ``init`` of its own, the only child of the process that the PCT knows
-as the rank (``native/init``). That process was told which ``criu`` is to be used, and has the
-streams that the rank was given.
+Ranks run below the first process of a namespace: those of a world together, any other below one
+of its own. The process that the PCT knows as the rank is outside (``native/init``). It was told
+which ``criu`` is to be used, has the streams that the rank was given, and shows by descriptors
+of fixed numbers which processes inside are the first one and the rank's.
 """
 
 from __future__ import annotations
@@ -14,11 +15,17 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 
+from native import nodelist
 from partition.checkpoint import criu, files
 from partition.checkpoint.collecting import NotSavedError, given, record, say
 
-STREAMS = "streams"  # the pipes that were the rank's standard streams
-_FD_COUNT = 3
+STREAMS = "streams"  # of the rank's pipes, those whose other ends are elsewhere
+TREE = "tree"  # where its images are, how many ranks have them, and its process in there
+# By native/init/fds.h: the pipes, as the file names them, and two descriptors of processes.
+_PMI_FD = 60
+_PIPES = {0: 0, 1: 1, 2: 2, _PMI_FD: 3, 61: 4}
+_FIRST_FD, _PROGRAM_FD = 62, 63
+_TREE_VARIABLE = "YOD_TREE"  # process 1 of what is written down, for yod-init
 _LINE_BYTES = 1 << 16
 _CRIU_WORD = 1  # of yod-init's words
 
@@ -54,6 +61,28 @@ def dump(
     return size
 
 
+class _Tree:
+    """Ranks that are written down together.
+
+    Attributes:
+        first: process 1 of their namespace.
+        is_world: they are of an MPI program, or may be.
+        programs: the process of each rank there, by the numbers of this host.
+    """
+
+    def __init__(self, first: int, is_world: bool) -> None:
+        self.first = first
+        self.is_world = is_world
+        self.programs: dict[int, int] = {}
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        if len(self.programs) == 1:
+            return f"rank {min(self.programs)}"
+        return f"ranks {nodelist.format_nodes(sorted(self.programs))}"
+
+
 class _Dumps:
     """The dumps of a node's ranks, one at a time on a host.
 
@@ -64,8 +93,8 @@ class _Dumps:
     def __init__(self, paths: dict[int, str], unix_pids: dict[int, int]) -> None:
         self._paths = paths
         self._unix_pids = unix_pids
-        self._left = sorted(paths)
-        self._running: dict[int, tuple[int, subprocess.Popen[bytes]]] = {}  # by pidfd
+        self._left = _trees(unix_pids)
+        self._running: dict[int, tuple[_Tree, subprocess.Popen[bytes]]] = {}  # by pidfd
         self._poll = select.poll()
         self._told = b""
         self._trouble = ""
@@ -92,37 +121,43 @@ class _Dumps:
         if self._trouble:
             raise NotSavedError(self._trouble)
 
-    def _begin(self, rank: int) -> None:
-        unix_pid, path = self._unix_pids[rank], self._paths[rank]
+    def _begin(self, tree: _Tree) -> None:
+        images = self._paths[min(tree.programs)]
+        rank = -1
         try:
-            words = _words(unix_pid)
-            init = _child(unix_pid)
-            lines = _streams(unix_pid)
+            for rank, program in tree.programs.items():
+                unix_pid, path = self._unix_pids[rank], self._paths[rank]
+                words = _words(unix_pid)
+                where = f"{os.path.basename(images)} {len(tree.programs)} {_inner_pid(program)}\n"
+                _write(os.path.join(path, STREAMS), _streams(unix_pid))
+                _write(os.path.join(path, TREE), where)
+            self._lock = os.open(f"/proc/{tree.first}/cwd", os.O_RDONLY | os.O_DIRECTORY)
         except (FileNotFoundError, ProcessLookupError, IndexError):
-            self._trouble = self._trouble or f"rank {rank} has ended while it was written down"
+            self._trouble = self._trouble or _has_ended(rank)
             return
-        self._lock = os.open(f"/proc/{init}/cwd", os.O_RDONLY | os.O_DIRECTORY)
         fcntl.flock(self._lock, fcntl.LOCK_EX)  # the PCT ends this process if it waits too long
-        with open(os.path.join(path, STREAMS), "w", encoding="utf-8") as file:
-            file.write(lines)
-        command = criu.dump_command(words[_CRIU_WORD], init, path)
+        script = words[0] if tree.is_world else ""
         process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            criu.dump_command(words[_CRIU_WORD], tree.first, images, script),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, _TREE_VARIABLE: str(tree.first)},
         )
         fd = os.pidfd_open(process.pid)
         self._poll.register(fd, select.POLLIN)
-        self._running[fd] = (rank, process)
+        self._running[fd] = (tree, process)
 
-    def _forget(self, fd: int) -> tuple[int, subprocess.Popen[bytes]]:
+    def _forget(self, fd: int) -> tuple[_Tree, subprocess.Popen[bytes]]:
         self._poll.unregister(fd)
         os.close(fd)
         os.close(self._lock)
         return self._running.pop(fd)
 
-    def _ended(self, rank: int, process: subprocess.Popen[bytes]) -> None:
+    def _ended(self, tree: _Tree, process: subprocess.Popen[bytes]) -> None:
         if process.wait() and not self._trouble:
-            why = criu.why(os.path.join(self._paths[rank], criu.DUMP_LOG))
-            self._trouble = f"rank {rank}: criu cannot write it down: {why}"
+            why = criu.why(os.path.join(self._paths[min(tree.programs)], criu.DUMP_LOG))
+            self._trouble = f"{tree.name}: criu cannot write it down: {why}"
 
     def _hear(self) -> None:
         data = os.read(0, _LINE_BYTES)
@@ -130,8 +165,47 @@ class _Dumps:
             raise NotSavedError("the pct of its node has gone")
         *lines, self._told = (self._told + data).split(b"\n")
         if b"over" in lines:
-            late = sorted(rank for rank, _ in self._running.values()) or self._left
-            raise NotSavedError(f"rank {late[0]} is not written down in time")
+            late = [tree for tree, _ in self._running.values()] or self._left
+            raise NotSavedError(f"{late[0].name}: not written down in time")
+
+
+def _trees(unix_pids: dict[int, int]) -> list[_Tree]:
+    """The ranks by their namespaces, in order.
+
+    Raises:
+        NotSavedError: one has ended.
+    """
+    trees: dict[int, _Tree] = {}
+    for rank in sorted(unix_pids):
+        try:
+            first = _shown(unix_pids[rank], _FIRST_FD)
+            program = _shown(unix_pids[rank], _PROGRAM_FD)
+        except (FileNotFoundError, ProcessLookupError):
+            first = program = -1
+        if min(first, program) < 0:
+            raise NotSavedError(_has_ended(rank))
+        is_world = os.path.lexists(f"/proc/{unix_pids[rank]}/fd/{_PMI_FD}")
+        trees.setdefault(first, _Tree(first, is_world)).programs[rank] = program
+    return list(trees.values())
+
+
+def _has_ended(rank: int) -> str:
+    return f"rank {rank} has ended while it was written down"
+
+
+def _shown(unix_pid: int, fd: int) -> int:
+    """The process that a descriptor of another one is of; -1: it has ended."""
+    return int(_field(f"/proc/{unix_pid}/fdinfo/{fd}", "Pid:")[0])
+
+
+def _inner_pid(unix_pid: int) -> int:
+    return int(_field(f"/proc/{unix_pid}/status", "NSpid:")[-1])
+
+
+def _field(path: str, name: str) -> list[str]:
+    with open(path, encoding="ascii", errors="replace") as file:
+        found = [line.split()[1:] for line in file if line.startswith(name)]
+    return found[0]
 
 
 def _words(unix_pid: int) -> list[str]:
@@ -139,16 +213,19 @@ def _words(unix_pid: int) -> list[str]:
         return [os.fsdecode(word) for word in file.read().split(b"\0")]
 
 
-def _child(unix_pid: int) -> int:
-    with open(f"/proc/{unix_pid}/task/{unix_pid}/children", encoding="ascii") as file:
-        return int(file.read().split()[0])
-
-
 def _streams(unix_pid: int) -> str:
-    """A line for each standard stream that is a pipe, and each pipe once."""
+    """A line for each pipe of the rank's to elsewhere, and each pipe once."""
     names: dict[str, int] = {}
-    for fd in range(_FD_COUNT):
-        name = os.readlink(f"/proc/{unix_pid}/fd/{fd}")
+    for fd, number in _PIPES.items():
+        try:
+            name = os.readlink(f"/proc/{unix_pid}/fd/{fd}")
+        except FileNotFoundError:
+            continue  # it is no rank of a world
         if name.startswith("pipe:"):
-            names.setdefault(name, fd)
-    return "".join(f"{fd} {name}\n" for name, fd in names.items())
+            names.setdefault(name, number)
+    return "".join(f"{number} {name}\n" for name, number in names.items())
+
+
+def _write(path: str, text: str) -> None:
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)

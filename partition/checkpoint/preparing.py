@@ -91,6 +91,7 @@ class Restarted(NamedTuple):
         size: its ranks.
         directory: in which it was started.
         backend: what has saved the ranks.
+        mpi: what they were offered to find their world by, as ``--mpi`` has it.
     """
 
     path: str
@@ -98,6 +99,7 @@ class Restarted(NamedTuple):
     members: list[Member]
     directory: str
     backend: Backend
+    mpi: str
 
 
 def restarted(directory: str, *, may_lack: bool) -> Restarted | None:
@@ -118,7 +120,8 @@ def restarted(directory: str, *, may_lack: bool) -> Restarted | None:
     except ValueError:
         text = f"{shown(path)}: saved by {shown(recipe.backend)}, which this yod cannot read"
         raise UsageError(text) from None
-    return Restarted(path, manifest.ranks, members, recipe.directory, backend)
+    mpi = recipe.mpi.split()[0] if recipe.mpi else "none"
+    return Restarted(path, manifest.ranks, members, recipe.directory, backend, mpi)
 
 
 def batch_job(invocation: Invocation) -> str:

@@ -42,6 +42,8 @@ PREFIXES = (
     "psm3_shm.",
 )
 
+_OF_CRIU = ".ghost"  # files of ranks that are being brought back, until they are open again
+
 SCANNED = 4096  # entries of the directory in one slice
 LOOKED_AT = 256  # files with such a name in one slice
 
@@ -63,7 +65,7 @@ def remove(uid: int, since: float, directory: str = DIRECTORY) -> Work[list[str]
     try:
         with os.scandir(directory) as entries:
             for number, entry in enumerate(entries, 1):
-                if entry.name.startswith(PREFIXES):
+                if entry.name.startswith(PREFIXES) and not entry.name.endswith(_OF_CRIU):
                     found.append(entry.name)
                 if number % SCANNED == 0:
                     yield

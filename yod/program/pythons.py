@@ -23,6 +23,7 @@ _IMPORTS_PORTALS = (
     rb"^[ \t]*(?:(?:from|import)[ \t][^#\n]*\bnative\.portals\b"
     rb"|from[ \t]+native[ \t]+import[ \t(][^#\n]*\bportals\b)"
 )
+_IMPORTS_MPI4PY = rb"(?:^|;)[ \t]*(?:from|import)[ \t]+mpi4py\b"
 
 
 class Interpreter(Struct, frozen=True):
@@ -121,6 +122,21 @@ def imports_portals(words: Sequence[str]) -> bool:
     import re  # takes 2 ms
 
     return re.search(_IMPORTS_PORTALS, text, re.MULTILINE) is not None
+
+
+def imports_mpi4py(path: str, words: Sequence[str]) -> bool:
+    """Whether a script, or the text of ``-c``, has a line that begins with the import of mpi4py.
+
+    Args:
+        path: of the interpreter, or of a script that names its own.
+        words: the arguments behind it.
+    """
+    text = _text_of(words if is_python(path) else (path, *words))
+    if b"mpi4py" not in text:
+        return False
+    import re  # takes 2 ms
+
+    return re.search(_IMPORTS_MPI4PY, text, re.MULTILINE) is not None
 
 
 def _text_of(words: Sequence[str]) -> bytes:

@@ -1,0 +1,100 @@
+"""What a launch whose ranks CRIU writes down is made of, and which ones are refused."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from native.errors import UsageError
+from native.wire.alloc import NodeSpec
+from native.wire.load import Protocol
+from partition.checkpoint import contained, criu
+from partition.checkpoint.preparing import Restarted
+from yod.plan.checkpoint import Backend, Checkpointing
+from yod.plan.invocation import Invocation
+from yod.plan.plan import Member
+from yod.program import speech
+
+MPICH = speech.Speech((Protocol.PMI1,), "linked to libmpi.so.12", "/l/libmpi.so.12", (), True)
+OPEN_MPI = speech.Speech((Protocol.PMIX,), "linked to libmpi.so.40", "/l/libmpi.so.40", (), True)
+PREDICTED = speech.Speech((Protocol.PMI1,), "mpi4py will load it", "/l/libmpi.so.12")
+NONE = speech.Speech((), "not known")
+
+
+@pytest.fixture
+def within(monkeypatch, tmp_path):
+    """A function: what becomes of members whose programs speak so."""
+    monkeypatch.setattr(criu, "find", lambda environment: "/usr/sbin/criu")
+    monkeypatch.setattr(criu, "why_not", lambda program: "")
+    monkeypatch.setattr(criu, "version", lambda program: "4.2")
+    invocation = Invocation(
+        words=("yod",),
+        environment={b"PATH": os.fsencode(tmp_path)},
+        directory=str(tmp_path),
+        umask=0o22,
+        limits=(),
+        ignored_signals=(),
+        processors=2,
+    )
+
+    def within(spoken, *specs, mpi="auto", words=(), found=None):
+        program = tmp_path / "program"
+        program.write_text("#!/bin/sh\n")
+        program.chmod(0o755)
+        monkeypatch.setattr(speech, "speech_of", lambda program, environment: spoken)
+        members = [Member(spec, (str(program), *words)) for spec in specs]
+        given = Checkpointing("kept", backend=Backend.CRIU)
+        return contained.within(members, given, invocation, mpi=mpi, found=found)
+
+    return within
+
+
+def test_a_world_is_on_one_node_and_speaks_pmi_1(within):
+    (member,), _, mpi = within(MPICH, NodeSpec(8))
+    assert (member.spec, mpi) == (NodeSpec(8, node_count=1), "pmi1")
+    assert member.words[1:3] == ("/usr/sbin/criu", "start")
+    (member,), _, mpi = within(NONE, NodeSpec(8))
+    assert (member.spec, mpi) == (NodeSpec(8), "none")
+
+
+def test_what_the_user_says_of_mpi_goes_before_what_a_program_shows(within):
+    assert within(NONE, NodeSpec(2), mpi="pmi1")[2] == "pmi1"
+    (member,), _, mpi = within(OPEN_MPI, NodeSpec(2), mpi="none")
+    assert (member.spec, mpi) == (NodeSpec(2), "none")
+    with pytest.raises(UsageError, match="--mpi=pmix: not with --checkpoint-by criu"):
+        within(MPICH, NodeSpec(2), mpi="pmix")
+
+
+def test_an_mpi_program_that_speaks_something_else_is_refused_with_that(within):
+    with pytest.raises(UsageError, match=r"speaks pmix \(linked to libmpi.so.40\)"):
+        within(OPEN_MPI, NodeSpec(2))
+
+
+def test_a_python_program_is_one_of_mpi_if_it_imports_mpi4py(within, tmp_path):
+    assert within(PREDICTED, NodeSpec(2))[2] == "none"
+    (tmp_path / "x.py").write_text("from mpi4py import MPI\n")
+    assert contained.pythons.imports_mpi4py("/usr/bin/python3", (str(tmp_path / "x.py"),))
+    assert contained.pythons.imports_mpi4py("/usr/bin/python3", ("-c", "import os; import mpi4py"))
+    assert contained.pythons.imports_mpi4py(str(tmp_path / "x.py"), ("word",))
+    assert not contained.pythons.imports_mpi4py("/usr/bin/python3", ("-c", "print('mpi4py')"))
+
+
+@pytest.mark.parametrize(
+    "specs",
+    [
+        (NodeSpec(4, node_count=2),),
+        (NodeSpec(2, (0, 1), one_per_node=True),),
+        (NodeSpec(4, per_node=2),),
+        (NodeSpec(1), NodeSpec(1)),
+    ],
+)
+def test_a_world_that_may_lie_on_several_nodes_is_refused(within, specs):
+    with pytest.raises(UsageError, match="cannot save the connections of MPI ranks between nodes"):
+        within(MPICH, *specs)
+
+
+def test_a_restart_has_the_mpi_of_its_checkpoint(within):
+    found = Restarted("kept/checkpoint.1", 2, [], "/", Backend.CRIU, "pmi1")
+    (member,), _, mpi = within(NONE, NodeSpec(2, node_count=1), found=found)
+    assert (member.spec.node_count, member.words[2], mpi) == (1, "restore", "pmi1")
