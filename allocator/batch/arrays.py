@@ -13,9 +13,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
-from allocator.batch.job import BatchJob, Fate, RecordEvent
+from allocator.batch.job import BatchJob, Elements, Fate, RecordEvent
 from allocator.batch.queue import Queue
 from allocator.jobs.assign import RequestRefused
+from allocator.jobs.corresponding import Corresponding
 from native.errors import Refusal
 from native.machine import Action
 from native.text import plural
@@ -28,10 +29,12 @@ class Arrays:
 
     Args:
         jobs: those that have not ended, by id.
+        corresponding: what elements wait for in those of other arrays.
     """
 
-    def __init__(self, jobs: Mapping[int, BatchJob]) -> None:
+    def __init__(self, jobs: Mapping[int, BatchJob], corresponding: Corresponding) -> None:
         self._jobs = jobs
+        self._corresponding = corresponding
         self._living: defaultdict[int, set[int]] = defaultdict(set)
         for job in jobs.values():
             if job.element is not None:
@@ -59,17 +62,34 @@ class Arrays:
         if job.elements is None:
             return 1
         left = job.elements.left
+        most = self._corresponding.room(job) if job.after.on else left.count
         if not left.at_once:
-            return left.count
-        return max(0, min(left.count, left.at_once - len(self._living.get(job.job_id, ()))))
+            return most
+        return max(0, min(most, left.at_once - len(self._living.get(job.job_id, ()))))
+
+    def why_none(self, job: BatchJob) -> str:
+        """What an array waits for of which no more elements may run now."""
+        if job.left and job.after.on and not self._corresponding.room(job):
+            return self._corresponding.text(job)
+        return full(job)
+
+    def lost(self, job: BatchJob) -> str:
+        """Take away what never begins by the elements of others; why, empty: nothing was."""
+        if job.elements is None or not job.after.on or not self._corresponding.look(job):
+            return ""
+        assert job.elements.fate is not None
+        return job.elements.fate.text + _others(job.elements)
 
     def begin(self, array: BatchJob, job_id: int) -> BatchJob:
         """The next element of an array, as a job that waits and is next."""
         assert array.elements is not None
-        index, array.elements.left = array.elements.left.taken()
+        index = next(array.elements.left.indices())
+        if array.after.on:
+            index = self._corresponding.take(array)
+        array.elements.left = array.elements.left.without_one(index)
         self._living[array.job_id].add(job_id)
         if not self.room(array):
-            array.reason = full(array)
+            array.reason = self.why_none(array)
         suffix = f"[{index}]"
         element = BatchJob(
             job_id=job_id,
@@ -145,6 +165,7 @@ class Arrays:
             text = f"job {job.job_id}: its elements would be in more than {RANGES_MAX} ranges"
             raise RequestRefused(Refusal.BAD_REQUEST, text)
         elements.left = left
+        self._corresponding.discard(job.job_id)  # it is gone through again
         if not left.count:
             queue.withdraw(job.job_id)
         if not (left.count or elements.well or elements.failed or self.of(job)):
@@ -155,8 +176,8 @@ class Arrays:
         """How an array ends now; None: it does not, or it is none."""
         if job.elements is None or job.elements.left.count or self._living.get(job.job_id):
             return None
-        if job.elements.fate is not None:
-            return job.elements.fate
+        if (fate := job.elements.fate) is not None:
+            return Fate(fate.state, fate.text + _others(job.elements))
         if not (failed := job.elements.failed):
             return Fate(State.COMPLETED, "")
         of = plural(failed + job.elements.well, "element")
@@ -171,3 +192,8 @@ def full(array: BatchJob) -> str:
     if array.elements is None or not array.left:
         return "all elements have begun"
     return f"{plural(array.elements.left.at_once, 'element')} at once"
+
+
+def _others(elements: Elements) -> str:
+    """That more than one never begin by the elements of others."""
+    return f"; {elements.lost} elements never begin" if elements.lost > 1 else ""

@@ -22,10 +22,11 @@ from allocator.batch.holds import text_of
 from allocator.batch.job import BatchJob, Held
 from allocator.batch.queue import Queue
 from allocator.jobs.assign import RequestRefused
+from allocator.jobs.corresponding import corresponding, of_elements
 from allocator.jobs.dependencies import Verdict
 from allocator.jobs.grants import Owner
 from native.errors import Refusal
-from native.wire.base import NO_DEPENDENCY, State
+from native.wire.base import State
 
 LATER_S = 0.01  # a job is looked at again, at the earliest: sums of times are rounded
 
@@ -85,7 +86,12 @@ class Entrance:
             return Found(text, State.CANCELLED)
         if verdict is Verdict.WAITS:
             return _waits(text, due, unix_time, now)
-        is_met, job.after = job.after != NO_DEPENDENCY, NO_DEPENDENCY
+        is_met = job.after.is_singleton or len(job.after.on) > len(corresponding(job.after))
+        job.after = of_elements(job.after)
+        if text := self._arrays.lost(job):
+            is_met = True
+            if not job.left:
+                return Found(text, State.CANCELLED)
         return replace(self._let_in(job, owner, due, now), is_met=is_met)
 
     def _let_in(self, job: BatchJob, owner: Owner, due: list[float], now: float) -> Found:
@@ -94,7 +100,7 @@ class Entrance:
             return _waits("its begin time has not come", [*due, job.begins], unix_time, now)
         if not (room := self._arrays.room(job)):
             self._queue.withdraw(job.job_id)
-            return _waits(full(job), due, unix_time, now)
+            return _waits(self._arrays.why_none(job), due, unix_time, now)
         if not self._queue.refresh(job, room):
             return _waits(self._queue.enqueue(job, room, owner, now), due, unix_time, now)
         return _waits(job.reason, due, unix_time, now)

@@ -51,6 +51,7 @@ class Elements(Struct):
         worst: the highest exit status of these.
         has_begun: the script of one runs, or has run.
         fate: how the array is to end; None: as its elements do.
+        lost: that never begin, because those of other arrays have not ended well.
     """
 
     left: Array
@@ -59,6 +60,12 @@ class Elements(Struct):
     worst: int = 0
     has_begun: bool = False
     fate: Fate | None = None
+    lost: int = 0
+
+    def lose(self, text: str) -> None:
+        """One more never begins."""
+        self.lost += 1
+        self.fate = self.fate or Fate(State.CANCELLED, text)
 
 
 class BatchJob(Struct, eq=False):
@@ -262,11 +269,13 @@ class Earlier(Struct, frozen=True):
         jobs: that have not ended.
         tokens: job ids of past submissions, by uid and token, the oldest first.
         outcomes: of past jobs, by id, the oldest first: whether they have ended well.
+        elements: of arrays, by the array's id and their index, likewise.
     """
 
     jobs: tuple[BatchJob, ...] = ()
     tokens: dict[tuple[int, bytes], int] = {}
     outcomes: dict[int, bool] = {}
+    elements: dict[int, dict[int, bool]] = {}
 
 
 class RecordBatchJob(Action, frozen=True):

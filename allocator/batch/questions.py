@@ -128,6 +128,8 @@ class Questions:
     def _looked_at(self, job: BatchJob) -> batch.Row:
         """What is told of a job that somebody asks about: with what it waits for now."""
         reason = self._queue.waits(job.job_id)
+        if reason and (elements := job.elements) and elements.lost and elements.fate:
+            reason = f"{reason}; {elements.fate.text}"
         row = replace(self._row(job), factors=self._queue.factors(job.job_id))
         return replace(row, reason=clipped(reason)) if reason else row
 

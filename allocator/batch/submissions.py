@@ -102,10 +102,10 @@ class Submissions:
         asked = (message.terms, (message.spec,), message.time_s)
         terms, time_s = self._admission.terms(owner, *asked, is_launch=False)
         self._queue.could(owner.uid, terms, message.spec)
-        self._dependencies.demand_possible(message.after)
-        unix_time = self._unix_time()
         if message.array is not None:
             self._demand_elements(message.array)
+        self._dependencies.demand_possible(message.after, message.array)
+        unix_time = self._unix_time()
         demand_sensible(message.begins, message.deadline, time_s, unix_time)
         self._demand_room(owner)
         return BatchJob(

@@ -93,8 +93,8 @@ class BatchJobs:
         self._owner_of = owner_of
         self._unix_time = unix_time
         self._jobs = {job.job_id: job for job in earlier.jobs}
-        self.dependencies = Dependencies(self._jobs, earlier.outcomes)
-        self._arrays = Arrays(self._jobs)
+        self.dependencies = Dependencies(self._jobs, earlier)
+        self._arrays = Arrays(self._jobs, self.dependencies.corresponding)
         self._entrance = Entrance(self.dependencies, self._arrays, queue, owner_of, unix_time)
         self.submissions = Submissions(
             self._jobs,
@@ -198,10 +198,10 @@ class BatchJobs:
         job.reason = found.text
         return [RecordBatchJob(job)] if found.is_met and job.is_recorded else []
 
-    def _look_at_dependents(self, job_id: int, now: float) -> list[Action]:
+    def _look_at_dependents(self, job: BatchJob, now: float) -> list[Action]:
         """A job has begun or ended: others may have waited for that."""
-        self.news.add(job_id)
-        pending = (each for each in self.dependencies.of(job_id) if each.state is State.PENDING)
+        self.news.add(job.job_id)
+        pending = (each for each in self.dependencies.of(job) if each.state is State.PENDING)
         return [action for each in pending for action in self._enqueue(each, now)]
 
     def _not_recorded(self, job: BatchJob, error: str, now: float) -> list[Action]:
@@ -210,7 +210,7 @@ class BatchJobs:
         if not job.is_recorded:
             self._drop(job)
             actions += self.submissions.refused(job, text) + self.questions.ended(job.job_id)
-            return actions + self._look_at_dependents(job.job_id, now)
+            return actions + self._look_at_dependents(job, now)
         if job.state is State.CONFIGURING and job.grant is not None and not job.is_granted:
             actions += self._withdraw(job, text, now)
             if job.is_cancelled:
@@ -285,8 +285,8 @@ class BatchJobs:
         job.run()
         self._queue.one_runs()
         actions = [RecordEvent(job.job_id, "its script's broker runs"), RecordBatchJob(job)]
-        actions += self._look_at_dependents(job.of.job_id, now) if job.of is not None else []
-        return [*actions, *self._look_at_dependents(job.job_id, now)]
+        actions += self._look_at_dependents(job.of, now) if job.of is not None else []
+        return [*actions, *self._look_at_dependents(job, now)]
 
     def broker_ended(self, node: Node, message: batch.BrokerEnded, now: float) -> list[Action]:
         """The broker of a job has ended."""
@@ -434,7 +434,7 @@ class BatchJobs:
         if job.of is not None:
             self._arrays.gone(job)
             actions += self._enqueue(job.of, now)
-        return actions + self._look_at_dependents(job.job_id, now)
+        return actions + self._look_at_dependents(job, now)
 
     def _drop(self, job: BatchJob) -> None:
         self._unplace(job)

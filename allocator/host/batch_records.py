@@ -71,7 +71,9 @@ CREATE TABLE IF NOT EXISTS ended (  -- what decisions still ask of jobs that are
     job_id INTEGER PRIMARY KEY,
     uid INTEGER NOT NULL,
     token BLOB NOT NULL,
-    is_ok INTEGER NOT NULL
+    is_ok INTEGER NOT NULL,
+    array INTEGER,            -- that it is an element of; NULL: of none
+    element INTEGER
 );
 CREATE TABLE IF NOT EXISTS charges (  -- what users have used, for fair share
     account TEXT NOT NULL,
@@ -108,7 +110,8 @@ MORE_COLUMNS = {
         "elements": "BLOB",
         "is_requeued": "INTEGER",
         "is_preempted": "INTEGER",
-    }
+    },
+    "ended": {"array": "INTEGER", "element": "INTEGER"},
 }
 _STATES = {State.SUSPENDED: State.RUNNING}  # of a job whose script runs
 _CHARGE = """INSERT INTO charges VALUES (?, ?, ?, ?) ON CONFLICT (account, uid)
@@ -163,7 +166,17 @@ class BatchRecords:
             UNION SELECT job_id, is_ok FROM ended ORDER BY job_id DESC LIMIT ?"""
         past = self._query(ended, (OUTCOMES_COUNT,)).fetchall()[::-1]
         outcomes = {job_id: bool(is_ok) for job_id, is_ok in past}
-        return Earlier(tuple(_job(*row) for row in rows), tokens, outcomes)
+        return Earlier(tuple(_job(*row) for row in rows), tokens, outcomes, self._elements())
+
+    def _elements(self) -> dict[int, dict[int, bool]]:
+        """How elements have ended, by array and index."""
+        found: dict[int, dict[int, bool]] = {}
+        of_arrays = """SELECT array, element, state = 'COMPLETED' FROM batch
+            WHERE array NOT NULL AND ended > 0
+            UNION SELECT array, element, is_ok FROM ended WHERE array NOT NULL"""
+        for array, index, is_ok in self._query(of_arrays, ()):
+            found.setdefault(array, {})[index] = bool(is_ok)
+        return found
 
     def task(self, job_id: int) -> bytes:
         """What a job runs, encoded; empty: it has ended."""
@@ -187,8 +200,9 @@ def moved(job_id: int) -> list[Statement]:
     """Removes a job that has ended: the history has it."""
     return [
         (
-            """INSERT OR REPLACE INTO ended SELECT job_id, uid, token, state = 'COMPLETED'
-                FROM batch WHERE job_id = ? AND ended > 0""",
+            """INSERT OR REPLACE INTO ended
+                SELECT job_id, uid, token, state = 'COMPLETED', array, element FROM batch
+                WHERE job_id = ? AND ended > 0""",
             (job_id,),
         ),
         ("DELETE FROM batch WHERE job_id = ? AND ended > 0", (job_id,)),
@@ -196,10 +210,12 @@ def moved(job_id: int) -> list[Statement]:
 
 
 def pruned() -> Statement:
-    """Removes what no decision asks for any more."""
+    """Removes what no decision asks for any more; of arrays that have not ended all is kept."""
     kept = max(TOKENS_COUNT, OUTCOMES_COUNT)
     oldest = "(SELECT job_id FROM ended ORDER BY job_id DESC LIMIT 1 OFFSET ?)"
-    return f"DELETE FROM ended WHERE job_id <= {oldest}", (kept,)
+    old = f"coalesce(array, job_id) <= {oldest}"
+    lives = "EXISTS (SELECT 1 FROM batch WHERE batch.job_id = ended.array AND batch.ended = 0)"
+    return f"DELETE FROM ended WHERE {old} AND NOT {lives}", (kept,)
 
 
 def charged(charge: Charge) -> Statement:

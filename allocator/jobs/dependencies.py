@@ -14,6 +14,7 @@ _IS_TO = {
     AfterKind.ENDED: "end",
     AfterKind.OK: "end well",
     AfterKind.NOT_OK: "fail",
+    AfterKind.CORRESPONDS: "end well",  # arrays aside, which wait by element
 }
 
 
@@ -38,7 +39,7 @@ class Verdict(Enum):
 
 _READY, _WAITS, _NEVER = Verdict
 _ONCE_ENDED = {AfterKind.BEGUN: _READY, AfterKind.ENDED: _READY}
-_OF = {
+_OF: dict[Progress, dict[AfterKind, Verdict]] = {
     Progress.WAITS: dict.fromkeys(AfterKind, _WAITS),
     Progress.RUNS: {**dict.fromkeys(AfterKind, _WAITS), AfterKind.BEGUN: _READY},
     Progress.ASKS: {**dict.fromkeys(AfterKind, _NEVER), AfterKind.BEGUN: _READY},
@@ -46,6 +47,8 @@ _OF = {
     Progress.FAILED: {**_ONCE_ENDED, AfterKind.OK: _NEVER, AfterKind.NOT_OK: _READY},
     Progress.FORGOTTEN: {**_ONCE_ENDED, AfterKind.OK: _NEVER, AfterKind.NOT_OK: _NEVER},
 }
+for _row in _OF.values():
+    _row[AfterKind.CORRESPONDS] = _row[AfterKind.OK]
 
 
 class Judgement(Struct, frozen=True):

@@ -193,11 +193,21 @@ class Array(Part, frozen=True):
                     ranges.append((index, index, step))
         return type(self)(tuple(ranges), self.at_once)
 
-    def taken(self) -> tuple[int, Self]:
-        """The first index, and the others."""
-        (first, last, step), *others = self.ranges
-        later = ((first + step, last, step),) if first + step <= last else ()
-        return first, type(self)((*later, *others), self.at_once)
+    def __contains__(self, index: int) -> bool:
+        return any(index in range(first, last + 1, step) for first, last, step in self.ranges)
+
+    def without_one(self, index: int) -> Self:
+        """The others, if it is one of them, in at most one range more."""
+        ranges: list[tuple[int, int, int]] = []
+        for first, last, step in self.ranges:
+            if index not in range(first, last + 1, step):
+                ranges.append((first, last, step))
+                continue
+            if first < index:
+                ranges.append((first, index - step, step))
+            if index + step <= last:
+                ranges.append((index + step, last, step))
+        return type(self)(tuple(ranges), self.at_once)
 
 
 class Element(Part, frozen=True):
@@ -242,6 +252,7 @@ class AfterKind(Enum):
     ENDED = "afterany"
     OK = "afterok"  # that it has ended with exit status 0
     NOT_OK = "afternotok"  # that it has ended otherwise
+    CORRESPONDS = "aftercorr"  # of an element: that the other array's of its index has so ended
 
 
 class After(Part, frozen=True):

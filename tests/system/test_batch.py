@@ -372,37 +372,6 @@ def test_a_singleton_begins_when_earlier_jobs_of_its_name_have_ended(jobs):
     assert refused.err == "yod: --after singleton: only batch jobs wait so (yodjob submit)\n"
 
 
-def test_an_array_is_one_row_until_its_elements_begin_and_ends_with_the_last(jobs):
-    text = 'echo $YOD_ARRAY_JOB_ID $YOD_ARRAY_INDEX; [ "$YOD_ARRAY_INDEX" != 3 ]'
-    array = jobs.submit("-array", "1-3:2%1", text=text)
-    assert jobs.wait(array) == 1
-    assert (jobs.state(array), jobs.row(array)["reason"]) == (
-        "FAILED",
-        "1 of 2 elements did not end well",
-    )
-    assert (jobs.directory / f"yod-{array}_3.out").read_text() == f"{array} 3\n"
-    assert jobs.wait(f"{array}_1") == 0
-    done = jobs.yodjob("show", f"{array}_2")
-    assert done.status == 1
-    assert f"{array}_2: this element has not begun" in done.err
-
-
-def test_elements_of_an_array_are_cancelled_by_their_indices(jobs):
-    array = jobs.submit("-array", "1-9%1", text=STAY)
-    jobs.said.until("up")
-    assert jobs.yodjob("cancel", f"{array}_3", f"{array}_[5-8]") == (0, "", "")
-    assert jobs.row(array)["left"] == "2,4,9%1"
-    assert jobs.yodjob("cancel", f"{array}_1-9") == (0, "", "")
-    assert jobs.wait(array) != 0
-    done = jobs.yodjob("cancel", f"{array}_2", "17_x")
-    assert (done.status, done.err.count("\n")) == (2, 1)
-    done = jobs.yodjob("cancel", f"{array}_2")
-    assert (done.status, done.err) == (
-        1,
-        f"yodjob: {array}_2: they have ended, or there are none\n",
-    )
-
-
 def test_a_job_that_is_requeued_runs_again_from_its_beginning_with_its_id(jobs):
     text = "echo ${YOD_RESTART_COUNT:-0}; yod -sz 1 true; if [ ! -e again ]; then " + STAY + "; fi"
     job_id = jobs.submit(text=text)

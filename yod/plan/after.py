@@ -15,7 +15,8 @@ def parse(
     """``afterok:17:18,afterany:19``; with ``?`` between them one is enough.
 
     Args:
-        has_name: it is a batch job's, which may wait for those of its name: ``singleton``.
+        has_name: it is a batch job's, which may wait for those of its name: ``singleton``; and, as
+            an array, by element.
         allocation: the id of the one whose steps may be named, as ``17.3``; empty: jobs are
             named, as ``17``.
 
@@ -38,8 +39,11 @@ def parse(
             kind = AfterKind(word)
         except ValueError:
             own = (SINGLETON,) if has_name else ()
-            kinds = ", ".join((*(each.value for each in AfterKind), *own))
+            known = [each for each in AfterKind if has_name or each is not AfterKind.CORRESPONDS]
+            kinds = ", ".join((*(each.value for each in known), *own))
             raise UsageError(f"{option} {shown(text)}: no kind {shown(word)}; {kinds}") from None
+        if kind is AfterKind.CORRESPONDS and not has_name:
+            raise UsageError(f"{option} {word}: only arrays of batch jobs wait so (yodjob submit)")
         if not ids:
             raise UsageError(f"{option} {shown(text)}: {word} needs a job, as {word}:{example}")
         for each in ids:

@@ -57,7 +57,7 @@ class Users:
             return NO_DEPENDENCY if self.choose.random() < 0.9 else Dependency((), False, True)
         count = self.choose.randint(1, 3)
         job_ids = [self.choose.choice(list(self.accepted.values())) for _ in range(count)]
-        kinds = list(AfterKind)
+        kinds = [kind for kind in AfterKind if kind is not AfterKind.CORRESPONDS]
         on = tuple(After(self.choose.choice(kinds), job_id) for job_id in job_ids)
         return Dependency(on, self.choose.random() < 0.3)
 

@@ -66,7 +66,7 @@ class Step:
                 return self.has_begun or self.has_ended
             case AfterKind.ENDED:
                 return self.has_ended
-            case AfterKind.OK:
+            case AfterKind.OK | AfterKind.CORRESPONDS:
                 return self.has_ended and self.is_well
         return self.has_ended and not self.is_well
 

@@ -16,6 +16,7 @@ TABLE = {
     AfterKind.ENDED: (WAITS, WAITS, READY, READY, READY),
     AfterKind.OK: (WAITS, WAITS, READY, NEVER, NEVER),
     AfterKind.NOT_OK: (WAITS, WAITS, NEVER, READY, NEVER),
+    AfterKind.CORRESPONDS: (WAITS, WAITS, READY, NEVER, NEVER),  # of what is no array
 }
 COLUMNS = (Progress.WAITS, Progress.RUNS, Progress.WELL, Progress.FAILED, Progress.FORGOTTEN)
 CELLS = [

@@ -22,7 +22,9 @@ def test_ranges_are_indices_in_ascending_order(text, indices, at_once):
     assert (array.count, array.at_once) == (len(indices), at_once)
     taken = []
     while array.count:
-        index, array = array.taken()
+        index = next(array.indices())
+        assert index in array and indices[0] - 1 not in array
+        array = array.without_one(index)
         taken.append(index)
     assert taken == indices
 

@@ -85,7 +85,7 @@ def test_the_distribution_over_sockets_is_a_warning(said, over_nodes):
         "#SBATCH --mem-per-cpu=4G",
         "#SBATCH --gres=fpga:2",
         "#SBATCH --mem=much",
-        "#SBATCH -d aftercorr:3",
+        "#SBATCH -d aftercor:3",
         "#SBATCH --dependency=singleton:3",
         "#YOD --after afterok",
         "#YOD --after afterok:3.1",
