@@ -154,6 +154,12 @@ class Agent:
         if self._machine.stage_of(uid) is rules.Stage.WAITING:
             held.outcome = None  # it runs again
 
+    def take(self, orders: list[wire.Order]) -> list[str]:
+        """Tasks that programs of others submit; those are returned whose uids there are already."""
+        there = [one.uid for one in orders if one.uid in self._tasks or one.uid in self._results]
+        self._take_tasks(orders)
+        return there
+
     def started(self, uid: str, at: float) -> None:
         """A task runs."""
         self._handle(rules.Ready(uid))
@@ -243,6 +249,7 @@ class Agent:
             description = TaskDescription(order.description)
             value = description.value
             held = self._tasks[uid] = _Held(order, description)
+            self._runners.masters.know(order, description)
             where = f"task {uid}"
             if value("input_staging"):
                 every = directives_of(value("input_staging"), True, where)
@@ -302,6 +309,7 @@ class Agent:
 
     def _tell_over(self) -> None:
         over, self._over = self._over, []
+        self._runners.masters.tell(over)
         for part in wire.parts(over, wire.over_bytes):
             self._tell(wire.Ended(part))
 
@@ -365,6 +373,7 @@ class Agent:
         self._results[uid] = over
         self._over.append(over)
         self._profiles.collected(uid, state)
+        self._runners.masters.over(uid)
 
     def _sandbox_of(self, uid: str, description: TaskDescription) -> str:
         return os.path.join(self.sandbox, description.value("sandbox") or uid)

@@ -7,9 +7,10 @@ import signal
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from native.errors import YodError
+from yod.pilot.agent.masters import Masters, Taker
 from yod.pilot.agent.running import MAKE, TELL, flat, outcome_of_report
 from yod.pilot.agent.starters import End, LocalEnd, OnLost, OnPacket, Starter
 from yod.pilot.model import command, modes
@@ -27,6 +28,12 @@ if TYPE_CHECKING:
 # The first line of a file that has an expression, also when the file is not there yet.
 _LOOK = 'exec grep -m 1 -E -e "$1" < <(exec tail -c +1 -F -- "$2" 2>/dev/null)'
 
+_CONNECT = frozenset((modes.RAPTOR_WORKER, modes.RAPTOR_MASTER))  # they do so to the agent
+
+
+class AgentPlace(Place, Taker, Protocol):
+    """The agent."""
+
 
 class Runners:
     """All who run tasks for one agent.
@@ -38,11 +45,14 @@ class Runners:
         on_node_lost: called with the index of a node, and a reason, when nothing can be started
             there any more. What ran there ends after that.
         on_lost: called with a reason when nothing can be started anywhere.
+
+    Attributes:
+        masters: programs of tasks that submit tasks.
     """
 
     def __init__(
         self,
-        place: Place,
+        place: AgentPlace,
         in_allocation: bool,
         on_ready: Callable[[], None],
         on_node_lost: Callable[[int, str], None],
@@ -60,6 +70,7 @@ class Runners:
         self._pool: FunctionPool | None = None
         self._signals: dict[str, Callable[[int], None]] = {}
         self._looking: dict[str, int] = {}  # service -> who waits for its word
+        self.masters = Masters(place, lambda: self._pool.overlay if self._pool else None)
 
     def begin(self) -> None:
         """Start the starters.
@@ -88,11 +99,11 @@ class Runners:
     def start(self, work: Work, description: TaskDescription) -> None:
         """Run a task; the agent is told of its end."""
         kind, raptor = description.kind, description.value("raptor_id")
-        if kind == modes.RAPTOR_WORKER and not self._may_connect(work.uid):
+        if kind in _CONNECT and not description.is_queue and not self._may_connect(work.uid):
             return
         if kind in modes.CALLS or (raptor and kind in modes.OF_RAPTOR):
             self._start_call(work, description)
-        elif kind == modes.RAPTOR_MASTER:
+        elif description.is_queue:
             self._signals[work.uid] = lambda _: self.stop_raptor(work.uid)
         elif command.is_mpi(description):
             self._start_step(work, description)
@@ -139,19 +150,24 @@ class Runners:
 
     def close(self) -> None:
         """End whatever is left."""
+        self.masters.close()
         for each in (self._pool, self._arrivals, *set(self._starters.values()), self._steps):
             if each is not None:
                 each.close()
 
     def stop_raptor(self, uid: str) -> None:
         """A raptor takes no more calls, and is done."""
+        if self.masters.stop(uid):
+            return
         if self._pool is not None:
             self._pool.overlay.stop(uid)
         self._place.ended(uid, Outcome())
 
     def why(self, uid: str) -> str:
         """Why a call stands still; empty: it does not."""
-        return "" if self._pool is None else self._pool.overlay.why(uid)
+        if self._pool is None:
+            return ""
+        return self.masters.why(uid) or self._pool.overlay.why(uid)
 
     def _may_connect(self, uid: str) -> bool:
         """Let workers connect; the task ends where they cannot."""
@@ -168,8 +184,9 @@ class Runners:
         pool = self._functions()
         raptor, ranks = description.value("raptor_id"), description.value("ranks")
         if raptor:
-            self._signals[work.uid] = lambda _: pool.overlay.signal(work.uid)
-            pool.overlay.start(work, raptor)
+            self._signals[work.uid] = lambda _: self._drop(work.uid, pool)
+            if not self.masters.asks(work, raptor):
+                pool.overlay.start(work, raptor)
             return
         if ranks > 1 or description.value("use_mpi"):
             uid, steps = work.uid, self._mpi()
@@ -180,6 +197,10 @@ class Runners:
             return
         self._signals[work.uid] = lambda signo: pool.signal(work.uid, signo)
         pool.start(work)
+
+    def _drop(self, uid: str, pool: FunctionPool) -> None:
+        if not self.masters.drop(uid):
+            pool.overlay.signal(uid)
 
     def _start_program(self, work: Work, description: TaskDescription) -> None:
         value, uid = description.value, work.uid
@@ -339,6 +360,8 @@ class Runners:
 
                 host = own_address()
             self._pool = FunctionPool(self._place, host)
+            self._pool.on_lead = self.masters.came
+            self._pool.overlay.on_joined = self.masters.joined
         return self._pool
 
 

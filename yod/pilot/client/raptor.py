@@ -1,7 +1,7 @@
 """Raptors as the application has them, and what their descriptions mean.
 
-A raptor is a queue of calls at its pilot's agent, and takes no slots. Its workers are tasks with
-slots, each rank of which takes one call after another.
+A raptor is a queue of calls at its pilot's agent, and takes no slots, unless its master is a
+program. Its workers are tasks with slots, each rank of which takes one call after another.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from yod.pilot.model.description import TaskDescription
 
 _STOP = "stop"
 _MPI = "MPIWorker"
+_PROGRAM = "yod.pilot.raptor.program"
 
 
 class Raptor(Task):
@@ -73,12 +74,7 @@ def prepare(
     """
     kind = description.kind
     if kind == modes.RAPTOR_MASTER:
-        own = description.get("raptor_file") or description.get("executable")
-        if own:
-            raise UsageError(
-                f"{where}: {own!r} is refused: a raptor has no program of its own; give it to"
-                " 'raptor_file' of a worker, or submit what it would from the application"
-            )
+        _make_master(description)
         return
     uid = description.get("raptor_id")
     if not uid:
@@ -96,13 +92,26 @@ def prepare(
         raise UsageError(f"{where}: the raptor {uid} has no pilot yet; name it by its 'pilot'")
     description["pilot"] = pilot
     if kind == modes.RAPTOR_WORKER:
-        _make_worker(description, uid)
+        make_worker(description, uid)
 
 
-def _make_worker(description: TaskDescription, raptor: str) -> None:
+def _make_master(description: TaskDescription) -> None:
+    """A master's class in a file is run by a program of ours; without one it is a queue."""
+    if description.get("raptor_file") and not description.get("executable"):
+        path, name = _path_of(description), description.get("raptor_class") or "Master"
+        description["executable"] = sys.executable
+        description["arguments"] = ["-P", "-m", _PROGRAM, path, name]
+
+
+def _path_of(description: TaskDescription) -> str:
+    """The file of a class, which is there, or is staged to the task."""
     path = description.get("raptor_file") or ""
-    if path and os.path.exists(path):
-        path = os.path.abspath(path)  # else it is staged
+    return os.path.abspath(path) if path and os.path.exists(path) else path
+
+
+def make_worker(description: TaskDescription, raptor: str) -> None:
+    """Complete the description of a worker with its program."""
+    path = _path_of(description)
     name = description.get("raptor_class") or "DefaultWorker"
     description["executable"] = sys.executable
     description["arguments"] = ["-P", "-m", MODULE, raptor, path, name]

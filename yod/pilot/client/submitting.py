@@ -107,4 +107,10 @@ def wanted(task: Task) -> Wanted:
 def order_of(task: Task) -> Order:
     """A task as an agent gets it."""
     plain = {n: value for n, value in task.description.items() if n not in _AT_THE_CLIENT}
-    return Order(task.uid, plain, task.payload)
+    return Order(task.uid, plain, task.payload, _is_led(task))
+
+
+def _is_led(task: Task) -> bool:
+    uid = task.description.get("raptor_id")
+    raptor = task.tmgr.task(uid) if uid else None
+    return raptor is not None and not raptor.description.is_queue

@@ -15,6 +15,7 @@ from yod.pilot.client.submitting import order_of, task_of, wanted
 from yod.pilot.client.task import Task
 from yod.pilot.model import states
 from yod.pilot.model.description import TaskDescription
+from yod.pilot.model.modes import RAPTOR_MASTER
 from yod.pilot.scheduler.pilots import Dispatcher
 from yod.pilot.wire import messages as wire
 
@@ -288,6 +289,9 @@ class Tasking:
             self._events.collected(task.uid)
         self._events.ended(task.uid, over.state)
         self._advance(task, over.state)
+        if task.mode == RAPTOR_MASTER:  # its agent may have its calls, and never hear of it
+            for pilot in self.pilots.values():
+                pilot.send(wire.Stop(task.uid))
         for call in task.callbacks or ():
             with suppress(RuntimeError):  # the loop that waited for it has been closed
                 call(task)

@@ -217,6 +217,10 @@ class TaskManager:
         """Call in the session's thread when no more tasks are taken."""
         self._closers.append(call)
 
+    def task(self, uid: str) -> Task | None:
+        """The task of this name."""
+        return self._tasking.tasks.get(uid)
+
     def close(self) -> None:
         """Take no more tasks."""
         for call in self._closers:

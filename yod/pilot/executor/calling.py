@@ -229,7 +229,7 @@ class Calling:
     def _let_in(self, end: _socket.socket) -> None:
         def hello(body: bytes) -> None:
             told = wire.decode_answer(body)
-            task = self._tasks.get(told.number)
+            task = self._tasks.get(told.number) if isinstance(told, wire.Here) else None
             if not isinstance(told, wire.Here) or task is None:
                 link.close()
                 return
@@ -249,9 +249,9 @@ class Calling:
 
     def _take(self, worker: int, rank: int, body: bytes) -> None:
         answer = wire.decode_answer(body)
-        asked = self._calls.get(answer.number)
         if not isinstance(answer, wire.Answer):
             raise PeerProtocolError("a worker has come twice")
+        asked = self._calls.get(answer.number)
         if asked is None or self._crew.call_of(worker) != answer.number:
             return  # its time was over before
         links = self._links[worker]

@@ -59,6 +59,7 @@ class FunctionPool:
 
     Attributes:
         overlay: runs the calls of raptors.
+        on_lead: called with the first word and the link of a program that submits tasks.
 
     Raises:
         YodError: workers cannot be let in.
@@ -73,6 +74,7 @@ class FunctionPool:
         self._groups: dict[str, _Group] = {}
         self._kill_delay_s = limits.load(dict(os.environ)).kill_delay_s
         self.overlay = Overlay(place, self._kill_delay_s)
+        self.on_lead: Callable[[wire.Lead, Link], None] = lambda _told, link: link.close()
         self._directory = os.path.join(place.sandbox, DIRECTORY)
         self._path = os.path.join(place.sandbox, SOCKET)
         try:
@@ -246,6 +248,9 @@ class FunctionPool:
     def _let_in(self, end: _socket.socket) -> None:
         def hello(body: bytes) -> None:
             told = wire.decode_answer(body)
+            if isinstance(told, wire.Lead):
+                self.on_lead(told, link)
+                return
             if isinstance(told, wire.Here) and told.raptor:
                 self.overlay.came(told, link)
                 return

@@ -24,7 +24,6 @@ from yod.pilot.function import codec
 from yod.pilot.function.together import with_communicator
 from yod.pilot.function.worker import Worker
 from yod.pilot.link.link import connect
-from yod.pilot.raptor.worker import MPIWorker
 from yod.pilot.wire.calls import Answer, Call, Drop, Here, decode_call
 from yod.pilot.wire.messages import MESSAGE_BYTES_MAX
 
@@ -120,14 +119,14 @@ class Rank(Worker):
         os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], self._first)
 
 
-def target_of(raptor: str, path: str, name: str) -> Any:
-    """The object of a worker.
+def load(path: str, name: str) -> Any:
+    """A class of a file; of our own ones where there is no file.
 
     Raises:
         UsageError: there is no such file or class.
     """
     if path:
-        spec = util.spec_from_file_location("raptor_worker", path)
+        spec = util.spec_from_file_location("raptor_file", path)
         if spec is None or spec.loader is None:
             raise UsageError(f"raptor_file {path}: it is no Python file")
         module = util.module_from_spec(spec)
@@ -141,7 +140,21 @@ def target_of(raptor: str, path: str, name: str) -> Any:
     made = getattr(module, name, None)
     if made is None:
         raise UsageError(f"raptor_class {name}: {path or _DEFAULT} has no such class")
-    return made(raptor)
+    return made
+
+
+def _made(target: Callable[[str], object], raptor: str) -> object:
+    """The object of a class.
+
+    Raises:
+        UsageError: it cannot be made; the text has the traceback.
+    """
+    try:
+        return target(raptor)
+    except Exception:  # the application's
+        import traceback
+
+        raise UsageError(traceback.format_exc().strip()) from None
 
 
 def world_of(target: object, ranks: int) -> Any:
@@ -153,7 +166,7 @@ def world_of(target: object, ranks: int) -> Any:
     Raises:
         YodError: it cannot have one.
     """
-    if not isinstance(target, MPIWorker):
+    if not getattr(target, "wants_world", False):
         return None
     try:
         from mpi4py import MPI
@@ -180,7 +193,7 @@ def main() -> int:
         os.close(fd)
     try:
         codec.demand()
-        target = target_of(raptor, path, name)
+        target = _made(load(path, name), raptor)
         world = world_of(target, int(os.environ["RP_RANKS"]))
         end = connect(os.path.join(os.environ["RP_PILOT_SANDBOX"], SOCKET))
         most = limits.load(dict(os.environ)).call_bytes

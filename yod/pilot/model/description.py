@@ -100,6 +100,11 @@ class TaskDescription(Description):
         mode: str = self.value("mode")
         return modes.SHORT.get(mode, mode)
 
+    @property
+    def is_queue(self) -> bool:
+        """It is a raptor that is a queue at its agent, and no program."""
+        return self.kind == modes.RAPTOR_MASTER and not self.get("executable")
+
     def _check_whole(self, where: str) -> None:
         kind = self.kind
         needed = {

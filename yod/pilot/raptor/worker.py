@@ -9,7 +9,11 @@ from __future__ import annotations
 import logging
 import os
 import time
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from yod.pilot.raptor.front import Front
 
 
 class Profile:
@@ -32,12 +36,35 @@ class Worker:
         raptor_id: the uid of its raptor.
     """
 
+    wants_world = False  # its ranks are to be an MPI world
+
     def __init__(self, raptor_id: Any = None, *_older: object, **_more: object) -> None:
         self._raptor_id = raptor_id
         self._uid = os.environ.get("RP_TASK_ID", "")
         self._sbox = os.environ.get("RP_TASK_SANDBOX", "")
         self._log = logging.getLogger("yod.pilot.raptor")
         self._prof = Profile()
+        self._modes: dict[str, Callable[..., Any]] = {}
+
+    def register_mode(self, name: str, dispatcher: Callable[..., Any]) -> None:
+        """Keep a function for a mode. Descriptions have the known modes only."""
+        self._modes[name] = dispatcher
+
+    def get_dispatcher(self, name: str) -> Callable[..., Any]:
+        """What was kept for a mode.
+
+        Raises:
+            ValueError: nothing was.
+        """
+        if name not in self._modes:
+            raise ValueError(f"mode {name} unknown")
+        return self._modes[name]
+
+    def get_master(self) -> Front:
+        """Who runs tasks for a method: ``self.get_master().run_task(description)``."""
+        from yod.pilot.raptor.front import front
+
+        return front()
 
     def hello(self, msg: str, sleep: float = 0) -> str:
         """Greet, as the reference's worker does."""
@@ -52,6 +79,8 @@ DefaultWorker = Worker
 
 class MPIWorker(Worker):
     """A worker whose ranks are an MPI world: calls of several ranks have a communicator."""
+
+    wants_world = True
 
     def hello_mpi(self, comm: Any, msg: str, sleep: float = 0) -> str:
         """Greet from each rank, as the reference's worker does."""

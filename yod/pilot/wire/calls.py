@@ -63,6 +63,12 @@ class Here(Struct, tag="here", array_like=True, frozen=True):
     task: str = ""
 
 
+class Lead(Struct, tag="lead", array_like=True, frozen=True):
+    """From the program of a task: what follows is of :mod:`yod.pilot.wire.masters`."""
+
+    task: str
+
+
 class Answer(Struct, tag="answer", array_like=True, frozen=True):
     """From a worker: a call is over.
 
@@ -86,7 +92,7 @@ class Answer(Struct, tag="answer", array_like=True, frozen=True):
 
 
 ToWorker = Call | Drop | Begin
-FromWorker = Here | Answer
+FromWorker = Here | Lead | Answer
 
 _encoder = msgpack.Encoder()
 _calls: msgpack.Decoder[ToWorker] = msgpack.Decoder(ToWorker)

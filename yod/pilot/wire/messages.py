@@ -33,11 +33,13 @@ class Order(Struct, array_like=True, frozen=True):
     Attributes:
         description: what has been given, with plain values.
         payload: a packed call, for tasks that are functions.
+        is_led: a call of a raptor whose master is a program, which may come later than the call.
     """
 
     uid: str
     description: dict[str, Any]
     payload: bytes = b""
+    is_led: bool = False
 
 
 class Tasks(Struct, tag="tasks", array_like=True, frozen=True):
