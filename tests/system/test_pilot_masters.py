@@ -9,6 +9,10 @@ import pytest
 import yod.pilot as rp
 from native.errors import UsageError
 from tests.support.wait import wait_until
+from yod.pilot.analysis.checker import check
+from yod.pilot.plot.load import load
+from yod.pilot.plot.view import View
+from yod.pilot.profile.reader import read
 from yod.pilot.raptor.front import Front
 
 LIMIT_S = 60.0
@@ -224,3 +228,22 @@ def test_calls_end_when_their_master_never_comes_to_the_pilot(tmgr):
     assert raptor.wait(timeout=LIMIT_S) == rp.FAILED
     assert task.wait(timeout=LIMIT_S) == rp.FAILED
     assert task.reason == f"its raptor {raptor.uid} has ended"
+
+
+def test_what_a_master_has_run_is_in_the_profiles_and_its_core_seconds_are_counted(
+    place, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    Path("master.py").write_text(MASTER.replace("self.left = 3", "self.left = 2"))
+    Path("worker.py").write_text(WORKER)
+    with rp.Session("campaign") as session:
+        tmgr = rp.TaskManager(session)
+        tmgr.add_pilots(rp.PilotManager(session).submit_pilots({"cores": 4, "runtime": 5}))
+        raptor = master(tmgr)
+        assert raptor.wait(timeout=LIMIT_S) == rp.DONE, raptor.stderr
+    assert check(read("campaign"), "campaign") == []
+    view = View(load("campaign"))
+    assert view.wrong == []
+    assert view.story.tasks[f"{raptor.uid}.worker.0000"].cores == 2
+    assert view.story.tasks["program"].cores == 1
+    assert view.counts["DONE"] >= 1

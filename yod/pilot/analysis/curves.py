@@ -25,7 +25,10 @@ class Durations(Struct, frozen=True):
 
 
 def concurrency(story: Story, edges: list[float]) -> dict[str, list[float]]:
-    """How many tasks wait for slots, have slots, and run, in the mean between the edges."""
+    """How many tasks wait for slots, have slots, and run, in the mean between the edges.
+
+    Where there are executors: how many of their calls run, too.
+    """
     changes: dict[str, list[tuple[float, int]]] = {
         "waiting": [],
         "holding slots": [],
@@ -41,11 +44,14 @@ def concurrency(story: Story, edges: list[float]) -> dict[str, list[float]]:
             since, until = run.at("exec_start"), run.at("exec_stop")
             if since is not None and until is not None:
                 changes["running"] += [(since, 1), (until, -1)]
+    if story.calls:
+        each = ((at, n) for call in story.calls for at, n in ((call.began, 1), (call.ended, -1)))
+        changes["in calls"] = list(each)
     return {what: means(levels(each), edges) for what, each in changes.items()}
 
 
 def rates(story: Story, edges: list[float], together: int = 1) -> dict[str, list[float]]:
-    """Tasks that start and end in a second, between the edges.
+    """Tasks that start and end in a second, between the edges, and calls of executors that end.
 
     Args:
         together: the mean of so many bins is the rate of each.
@@ -53,16 +59,24 @@ def rates(story: Story, edges: list[float], together: int = 1) -> dict[str, list
     count = len(edges) - 1
     width = (edges[-1] - edges[0]) / count
     found = {"started": [0.0] * count, "ended": [0.0] * count}
+
+    def add(what: str, at: float) -> None:
+        n = min(max(bisect_right(edges, at) - 1, 0), count - 1)
+        first = n - n % together
+        last = min(first + together, count)
+        for bin_number in range(first, last):
+            found[what][bin_number] += 1 / (width * (last - first))
+
     for task in story.tasks.values():
         for run in task.runs:
             for what, event in (("started", "exec_start"), ("ended", "exec_stop")):
                 at = run.at(event)
                 if at is not None:
-                    n = min(max(bisect_right(edges, at) - 1, 0), count - 1)
-                    first = n - n % together
-                    last = min(first + together, count)
-                    for bin_number in range(first, last):
-                        found[what][bin_number] += 1 / (width * (last - first))
+                    add(what, at)
+    if story.calls:
+        found["calls"] = [0.0] * count
+    for call in story.calls:
+        add("calls", call.ended)
     return found
 
 

@@ -88,6 +88,7 @@ OF: dict[str, tuple[Chain, ...]] = {
         ),
         _chain("task_run_cancel_start task_run_cancel_stop?"),
     ),
+    "executor": (_chain("call_asked call_start? call_stop? call_lost?"),),
     "agent_staging_output": (
         _chain(
             "staging_stdout_start staging_stdout_stop staging_stderr_start staging_stderr_stop"

@@ -25,7 +25,9 @@ _END = "unschedule_stop"
 _EXECUTING = frozenset(name for name in USES if name != "schedule_ok" and not name.isupper())
 _OF_PILOTS = frozenset(("bootstrap_0_start", "bootstrap_0_ok", "bootstrap_0_stop"))
 # The events that a story is made of; the first and the last of a file say how long it lasts.
-WANTED = _EXECUTING | _OF_PILOTS | {"advance", "schedule_ok", _END, "cmd", "sync_abs", "END"}
+_OF_CALLS = frozenset(("call_start", "call_stop"))
+WANTED = _EXECUTING | _OF_PILOTS | _OF_CALLS
+WANTED |= {"advance", "schedule_ok", _END, "cmd", "sync_abs", "END"}
 TASK_STATES = frozenset((*states.TASK.states, *states.FINAL))
 
 Slots = list[tuple[str, tuple[int, ...], tuple[int, ...]]]  # node, cores, GPUs of each rank
@@ -84,6 +86,15 @@ class TaskStory(Struct):
         return max(self.states, key=lambda one: values[one], default=states.NEW)
 
 
+class CallStory(Struct, gc=False):
+    """A call of an executor, in one of its workers, which is a task."""
+
+    uid: str
+    worker: str
+    began: float
+    ended: float
+
+
 class PilotStory(Struct):
     """A pilot.
 
@@ -113,6 +124,7 @@ class Story:
 
     Attributes:
         began, ended: of its first and last record.
+        calls: of executors, that have been done.
     """
 
     def __init__(self, uid: str, pilots: Iterable[PilotStory], tasks: Iterable[TaskStory]) -> None:
@@ -121,6 +133,8 @@ class Story:
         self.tasks = {plain(task.uid): task for task in tasks}
         self.began = float("inf")
         self.ended = float("-inf")
+        self.calls: list[CallStory] = []
+        self._begun: dict[str, float] = {}  # calls
         self._held: dict[str, list[list[float]]] = {}  # task -> when it got and gave back slots
         self._did: dict[str, list[list[tuple[str, float]]]] = {}  # task -> what it did meanwhile
 
@@ -142,6 +156,11 @@ class Story:
         elif event in _EXECUTING:
             if record.uid in self._did:
                 self._did[record.uid][-1].append((event, at))
+        elif event == "call_start":
+            self._begun[record.uid] = at
+        elif event == "call_stop":
+            began = min(self._begun.pop(record.uid, at), at)
+            self.calls.append(CallStory(record.uid, record.msg, began, at))
         elif event in _OF_PILOTS or (event == "cmd" and record.msg == "cancel_pilot"):
             pilot = self.pilots.get(record.uid)
             if pilot is not None:

@@ -7,7 +7,7 @@ from _heapq import heappush, heapreplace
 from collections.abc import Iterator
 from itertools import pairwise
 
-from yod.pilot.analysis.story import PilotStory, Run, Story, TaskStory
+from yod.pilot.analysis.story import CallStory, PilotStory, Run, Story, TaskStory
 from yod.pilot.analysis.usage import levels
 from yod.trace import Event, level, name_of, span
 
@@ -18,6 +18,9 @@ def events_of(story: Story) -> Iterator[Event]:
     """The events of the trace, in any order. Times are microseconds since the session began."""
     yield name_of("process_name", _PILOTS, 0, f"session {story.uid}")
     tracks = _Tracks()
+    calls: dict[str, list[CallStory]] = {}
+    for call in story.calls:
+        calls.setdefault(call.worker, []).append(call)
     for number, pilot in enumerate(story.pilots.values(), 1):
         yield name_of("thread_name", _PILOTS, number, pilot.uid)
         yield from _of_pilot(story, pilot, number)
@@ -25,6 +28,10 @@ def events_of(story: Story) -> Iterator[Event]:
         for run in task.runs:
             for pid, tid in tracks.of(task, run):
                 yield from _of_run(story, task, run, pid, tid)
+                for call in calls.get(task.uid, ()):
+                    if run.began <= call.began <= call.ended <= run.ended:
+                        since = call.began - story.began
+                        yield span(call.uid, "call", pid, tid, since, call.ended - call.began)
     yield from tracks.names()
     running = []
     for task in story.tasks.values():

@@ -72,7 +72,14 @@ class Ended(Struct, tag="ended", array_like=True):
     tasks: list[Over]
 
 
-Record = PilotBegun | PilotJob | PilotUp | PilotEnded | Taken | Given | Ended
+class Others(Struct, tag="others", array_like=True):
+    """Tasks of a pilot are over that a master of a raptor has submitted, or the pilot itself."""
+
+    pilot: str
+    tasks: list[Over]
+
+
+Record = PilotBegun | PilotJob | PilotUp | PilotEnded | Taken | Given | Ended | Others
 
 _encoder = msgpack.Encoder()
 _decoder: msgpack.Decoder[Record] = msgpack.Decoder(Record)
@@ -86,6 +93,7 @@ class Past:
             jobs: of batch systems.
         managers: task -> its manager.
         given: task -> its pilot; empty: it has none.
+        others: tasks that are over and were not the application's, and their pilots.
     """
 
     def __init__(self) -> None:
@@ -97,6 +105,7 @@ class Past:
         self.managers: dict[str, str] = {}
         self.given: dict[str, str] = {}
         self.over: dict[str, Over] = {}
+        self.others: dict[str, tuple[str, Over]] = {}
 
     def add(self, record: Record) -> None:
         """The next record."""
@@ -119,6 +128,8 @@ class Past:
             case Ended(tasks):
                 for over in tasks:
                     self.over[over.uid] = over
+            case Others(pilot, tasks):
+                self.others |= {over.uid: (pilot, over) for over in tasks}
 
     def state_of(self, uid: str) -> str:
         """How a task stood."""

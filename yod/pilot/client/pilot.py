@@ -8,11 +8,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
+
 from native.errors import YodError
 from native.waitstatus import how_it_ended
 from yod.pilot.agent.settings import SOCKET
 from yod.pilot.client.callbacks import Callback
-from yod.pilot.client.journal import PilotUp
+from yod.pilot.client.journal import Others, PilotUp
 from yod.pilot.link.link import Link, connect
 from yod.pilot.model import states
 from yod.pilot.model.description import PilotDescription
@@ -284,6 +286,11 @@ class Pilot:
             case wire.Ended(tasks):
                 for owner in self.owners:
                     owner.ended(self, tasks)
+                known = [owner.tasks for owner in self.owners]
+                others = [each for each in tasks if not any(each.uid in own for own in known)]
+                if others:
+                    slim = [structs.replace(each, value=b"") for each in others]
+                    self._pmgr.session.journal.add(Others(self.uid, slim))
             case wire.Returned(uids):
                 for owner in self.owners:
                     owner.returned(self, uids)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import _socket
 import os
 import sys
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
@@ -44,12 +45,15 @@ class Asked(Struct):
 
     Attributes:
         answers: of the ranks that have answered.
+        name: of its own, once it is taken; came: when that was, in seconds of day.
     """
 
     payload: bytes
     wants: Wants
     future: Future[Any]
     answers: dict[int, wire.Answer] = {}
+    name: str = ""
+    came: float = 0.0
 
 
 class Calling:
@@ -83,6 +87,7 @@ class Calling:
         self._tasks: dict[int, Task] = {}
         self._on_quiet: Callable[[], None] | None = None
         self._timer = self._reactor.timer(self._due)
+        self._profile = session.profiles.open(uid, uid)
         self._path = os.path.join(session.path, f"{uid}.sock")
         self._listener = Listener(self._path, self._reactor, self._let_in)
         if any(pilot.resource != HERE for pilot in pilots):
@@ -97,6 +102,7 @@ class Calling:
             return
         self._numbers += 1
         self._calls[self._numbers] = asked
+        asked.name, asked.came = f"{self._uid}.call.{self._numbers:06}", time.time()
         self._carry_out(self._crew.ask(self._numbers, asked.wants, self._reactor.monotonic()))
 
     def finish(self, on_quiet: Callable[[], None], *, cancels: bool) -> None:
@@ -223,6 +229,10 @@ class Calling:
 
     def _fail(self, asked: Asked, error: BaseException) -> None:
         future = asked.future
+        if asked.name:
+            now = time.time()
+            self._profile.prof("call_asked", asked.name, time=asked.came)
+            self._profile.prof("call_lost", asked.name, msg=str(error), time=max(now, asked.came))
         if future.running() or future.set_running_or_notify_cancel():
             future.set_exception(error)
 
@@ -264,12 +274,20 @@ class Calling:
                     self._timer.set(self._crew.deadline())
                 return
         del self._calls[answer.number]
-        self._settle(asked, answer)
+        self._settle(asked, answer, self._tasks[worker].uid)
         self._carry_out(self._crew.answered(worker, self._reactor.monotonic()))
 
-    def _settle(self, asked: Asked, answer: wire.Answer) -> None:
+    def _settle(self, asked: Asked, answer: wire.Answer, worker: str) -> None:
         """A call has its result, or one of each rank."""
         every = [asked.answers[rank] for rank in sorted(asked.answers)] or [answer]
+        began, ended = min(one.began for one in every), max(one.ended for one in every)
+        self._profile.many(
+            (
+                ("call_asked", asked.name, "", "", min(asked.came, began)),
+                ("call_start", asked.name, "", worker, began),
+                ("call_stop", asked.name, "", worker, ended),
+            )
+        )
         for each in every:
             if each.exception:
                 asked.future.set_exception(_error_of(each))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from native.errors import YodError
-from yod.pilot.analysis.story import WANTED, PilotStory, Story, TaskStory
+from yod.pilot.analysis.story import WANTED, PilotStory, Slots, Story, TaskStory
 from yod.pilot.client import journal
 from yod.pilot.model.description import PilotDescription, TaskDescription
 from yod.pilot.profile.reader import paths_of, records_of
@@ -43,13 +43,17 @@ def _pilots(past: journal.Past) -> list[PilotStory]:
 
 
 def _tasks(past: journal.Past) -> list[TaskStory]:
-    found = []
+    found = [
+        TaskStory(uid, pilot, _cores(over.slots), over.slots, over.reason, over.stderr, {}, [])
+        for uid, (pilot, over) in past.others.items()
+        if uid not in past.orders
+    ]
     for uid, order in past.orders.items():
         over = past.over.get(uid)
         task = TaskStory(uid, past.given.get(uid, ""), states={}, runs=[])
         if over is not None and over.slots:
             task.slots = over.slots
-            task.cores = sum(len(cores) for _, cores, _ in over.slots)
+            task.cores = _cores(over.slots)
         elif over is None:
             value = TaskDescription(order.description).value
             task.cores = value("ranks") * value("cores_per_rank")
@@ -57,3 +61,7 @@ def _tasks(past: journal.Past) -> list[TaskStory]:
             task.reason, task.stderr = over.reason, over.stderr
         found.append(task)
     return found
+
+
+def _cores(slots: Slots) -> int:
+    return sum(len(cores) for _, cores, _ in slots)

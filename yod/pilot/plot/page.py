@@ -69,6 +69,7 @@ def page(view: View) -> str:
             "<h2>What the cores did</h2>",
             svg.stacked(view.edges, view.uses, COLOURS, "cores", "uses"),
             _uses(view),
+            _calls(view),
             "<h2>How many tasks at a time</h2>",
             svg.lines(view.edges, view.concurrency, LINES, "tasks", "concurrency"),
             _legend(list(view.concurrency)),
@@ -123,6 +124,16 @@ def _uses(view: View) -> str:
     total = f"<tr><td>together</td><td></td><td>{svg.number(view.provided)}</td><td></td></tr>"
     head = '<tr><th>use</th><th class="text"></th><th>core-seconds</th><th>of all</th></tr>'
     return f"<table>{head}{rows}{total}</table>"
+
+
+def _calls(view: View) -> str:
+    calls = view.story.calls
+    if not calls:
+        return ""
+    return (
+        f"<p>{len(calls)} calls of executors: their workers were in them for"
+        f" {svg.number(view.in_calls)} core-seconds of exec_cmd</p>"
+    )
 
 
 def _durations(view: View) -> str:

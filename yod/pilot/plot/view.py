@@ -48,6 +48,8 @@ LINES = {
     "running": "#2f9e5b",
     "started": "#2f6fbf",
     "ended": "#2f9e5b",
+    "in calls": "#9a6cc4",
+    "calls": "#9a6cc4",
 }
 
 
@@ -81,6 +83,16 @@ class View:
         """What part of the core-seconds programs have used."""
         return self.totals.get("exec_cmd", 0.0) / self.provided if self.provided else 0.0
 
+    @property
+    def in_calls(self) -> float:
+        """Core-seconds of workers of executors that were in calls: a part of ``exec_cmd``."""
+        tasks = self.story.tasks
+        return sum(
+            (call.ended - call.began) * tasks[call.worker].cores
+            for call in self.story.calls
+            if call.worker in tasks
+        )
+
     def failed(self) -> list[tuple[str, str, str]]:
         """Tasks that have failed: uid, reason, the last line of their standard error."""
         return [
@@ -98,6 +110,7 @@ class View:
             "core_seconds": {"provided": self.provided, **self.totals},
             "utilisation": self.share,
             "tasks": dict(self.counts),
+            "calls": {"done": len(self.story.calls), "core_seconds": self.in_calls},
             "pilots": [
                 {"uid": each.pilot, "cores": each.cores, "core_seconds": each.totals()}
                 for each in self.usages
