@@ -71,7 +71,9 @@ class Ends:
         return [
             *actions,
             *self.tell(now),
-            *self._wiring.rank_left(report.rank, report.wait_status, report.mpi_library),
+            *self._wiring.rank_left(
+                report.rank, report.wait_status, report.mpi_library, report.was_signalled
+            ),
         ]
 
     def out_of_memory(self, event: OutOfMemory, now: float) -> list[Action]:

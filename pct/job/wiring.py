@@ -8,6 +8,7 @@ or when the object that holds them has arrived.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from signal import SIGKILL, SIGTERM
 from typing import TYPE_CHECKING
 
 from native.errors import IllegalTransition, PeerProtocolError
@@ -211,12 +212,14 @@ class Wiring:
         """If the world is a tool, tell its end to the agent that has started it."""
         return self._reply(self.spawned.tool_ended(world, wait_status))
 
-    def rank_left(self, rank: int, wait_status: int, library: str) -> list[Action]:
-        """A rank of this node has ended."""
+    def rank_left(
+        self, rank: int, wait_status: int, library: str, was_signalled: bool
+    ) -> list[Action]:
+        """A rank of this node has ended; ``was_signalled`` as an outcome has it."""
         if self.wireup is None:
             return []
         actions = self.do(self.wireup.left(rank, wait_status, library))
-        return [*actions, *self._tell_of_loss((rank,), wait_status)]
+        return [*actions, *self._tell_of_loss((rank,), wait_status, was_signalled)]
 
     def ranks_left_below(self, place: int, outcomes: Iterable[load.Outcome]) -> list[Action]:
         """Ranks in a child's subtree have ended."""
@@ -225,12 +228,21 @@ class Wiring:
         ranks = tuple(rank for outcome in outcomes for rank in outcome.ranks)
         actions = self.do(self.wireup.ended_below(place, ranks))
         for outcome in outcomes:
-            actions += self._tell_of_loss(outcome.ranks, outcome.wait_status)
+            told = outcome.ranks, outcome.wait_status, outcome.was_signalled
+            actions += self._tell_of_loss(*told)
         return actions
 
-    def _tell_of_loss(self, ranks: tuple[int, ...], wait_status: int) -> list[Action]:
-        """At the root: tell all nodes of ranks that ended abnormally; PMIx clients may ask."""
+    def _tell_of_loss(
+        self, ranks: tuple[int, ...], wait_status: int, was_signalled: bool
+    ) -> list[Action]:
+        """At the root: tell all nodes of ranks that ended abnormally; PMIx clients may ask.
+
+        Not of those that yod ends: it ends all, and the words for each to each node would
+        hold up the signal on its way to the others.
+        """
         if not (self._group.is_root and wait_status and self.wireup):
+            return []
+        if was_signalled and wait_status & 0x7F in (SIGTERM, SIGKILL):
             return []
         is_offered = load.Protocol.PMIX in self._message.mpi.offered
         if not is_offered or self._progress.state is not JobState.RUNNING:

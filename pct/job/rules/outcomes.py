@@ -1,8 +1,9 @@
 """Completions on their way up the tree: equal outcomes are folded, each rank is sent once.
 
-An abnormal end is sent at once, together with all ends that are known by then. Normal ends
-are collected until the whole subtree has ended or a delay has passed, so that a thousand
-ranks that end together are one message for each hop.
+An abnormal end is sent at once, together with all ends that are known by then. Others are
+collected until the whole subtree has ended or a delay has passed, so that a thousand ranks that
+end together are one message for each hop: normal ends, and those by a signal that yod has sent,
+which yod expects, and whose words must not hold up the signal on its way to other nodes.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ class Outcomes:
         """Ranks below have ended."""
         for outcome in outcomes:
             self._known += len(outcome.ranks)
-            self._is_urgent |= outcome.wait_status != 0
+            self._is_urgent |= outcome.wait_status != 0 and not outcome.was_signalled
             self._waiting.append(outcome)
         if self.due is None and self._waiting:
             self.due = due

@@ -69,6 +69,15 @@ def test_a_rank_that_died_by_itself_is_not_folded_with_those_that_were_killed():
     ]
 
 
+def test_ends_by_a_signal_of_yod_are_collected_as_normal_ones_are():
+    outcomes = Outcomes(JOB_ID, total=3)
+    for rank in range(2):
+        outcomes.add(replace(tally(rank, 15), was_signalled=True), DUE)
+    assert outcomes.take(0.0) == []
+    ended = replace(outcome(0, 1, wait_status=15), was_signalled=True)
+    assert outcomes.take(DUE) == [Completions(JOB_ID, (ended,))]
+
+
 def test_an_end_before_the_entry_is_not_folded_with_one_after_it():
     folded = fold([outcome(0), outcome(1, was_released=False), outcome(2)])
     assert folded == [outcome(0, 2), outcome(1, was_released=False)]

@@ -25,6 +25,7 @@ from tests.unit.pct.job_of import (
     held,
     pct,
     received,
+    replaced,
     server,
     started,
 )
@@ -209,6 +210,15 @@ def test_a_server_is_told_of_every_end_on_its_node_and_of_failures_elsewhere():
     tree.wait(1.0)
     assert tree.told(4, pmix.Ended)[-1] == pmix.Ended(process(4), 0, False, True)
     assert len(tree.told(0, pmix.Ended)) == 1
+
+
+@pytest.mark.parametrize(("number", "is_told"), [(9, False), (15, False), (10, True)])
+def test_nodes_do_not_tell_one_another_of_ranks_that_yod_ends(number, is_told):
+    tree = running(7)
+    told = ended(3, number)
+    tree.at(3, replaced(told, report=replaced(told.report, was_signalled=True)))
+    tree.wait(1.0)
+    assert [bool(tree.told(place, pmix.Ended)) for place in (0, 3, 5)] == [is_told, True, is_told]
 
 
 def test_ranks_that_no_world_has_are_nobodys_loss():
