@@ -309,7 +309,7 @@ class KeeperGo(JobAction, frozen=True):
 
 
 class KeeperSignal(JobAction, frozen=True):
-    """Signal every rank's process group, of all worlds."""
+    """Signal every rank, of all worlds."""
 
     signal_number: int
 

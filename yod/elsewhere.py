@@ -130,7 +130,6 @@ TABLE = {
     "tag-output": _LABEL,
     "output-filename": "use -o 'out.%t' for a file of each rank, with --tee also shown",
     "stop-ranks": "Ctrl-Z stops the ranks with yod, and fg or bg continues both, without an option",
-    "signal-tree": "each signal reaches the process group of each rank, its helpers with it",
     "open-mode": "files of ranks are emptied; with --restart they go on",
 }
 

@@ -176,6 +176,7 @@ def prepare(given: Given, words: list[str], invocation: Invocation) -> Prepared:
         remote=_remote(given),
         wants_stacks="-bt" in given,
         stall_s=_stall_s(given),
+        signals_group="--signal-tree" in given,
     )
     checkpointing = None
     if any(name in given for name in CHECKPOINT_NAMES):
@@ -210,7 +211,7 @@ def prepare(given: Given, words: list[str], invocation: Invocation) -> Prepared:
         from partition.checkpoint import contained  # few jobs are
 
         members, checkpointing, mpi = contained.within(
-            members, checkpointing, invocation, mpi=chosen.mpi, found=found
+            members, checkpointing, invocation, chosen, found=found
         )
         chosen = replace(chosen, mpi=mpi)
     return launching.prepare(

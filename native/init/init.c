@@ -2,6 +2,7 @@
  *
  *     yod-init CRIU start PROGRAM [ARGUMENT]...        argument 0 first
  *     yod-init CRIU restore PROGRAM [ARGUMENT]...
+ *     yod-init CRIU start-tree, restore-tree           every signal to the group
  *     yod-init                                         run by CRIU, see shared.h
  *
  * `start` runs PROGRAM in a PID and an IPC namespace (house.h): the ids that it
@@ -34,6 +35,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../keeper/spread.h"
 #include "affinity.h"
 #include "fds.h"
 #include "house.h"
@@ -146,19 +148,21 @@ static int end_like (pid_t program)
     return 128 + signo;                 /* of a signal that ends nobody */
 }
 
-static void pass_on (int signals, pid_t program)
+/* To the program, or to its group, as keeper/spread.h and `is_tree` say. */
+static void pass_on (int signals, pid_t program, bool is_tree)
 {
     struct signalfd_siginfo about;
 
     if (read (signals, &about, sizeof (about)) != sizeof (about)
         || about.ssi_signo == SIGCHLD)
         return;
-    if (kill (-program, (int) about.ssi_signo) != 0)
+    if ((!is_tree && !spread_is_to_group ((int) about.ssi_signo))
+        || kill (-program, (int) about.ssi_signo) != 0)
         kill (program, (int) about.ssi_signo);
 }
 
 /* All signals but those of faults are blocked here, and wait. */
-static int serve (pid_t program, const sigset_t *heard)
+static int serve (pid_t program, const sigset_t *heard, bool is_tree)
 {
     int signals = signalfd (-1, heard, SFD_CLOEXEC);
 
@@ -172,7 +176,7 @@ static int serve (pid_t program, const sigset_t *heard)
         if (poll (fds, 2 + PMI_POLLED, -1) < 0)
             continue;
         if (fds[0].revents)
-            pass_on (signals, program);
+            pass_on (signals, program, is_tree);
         pmi_carry (fds + 2);
         if (fds[1].revents) {
             sigprocmask (SIG_UNBLOCK, heard, NULL);
@@ -245,7 +249,7 @@ int main (int count, char **words)
         fprintf (stderr, "usage: yod-init CRIU start|restore PROGRAM ARGUMENT...\n");
         return EXIT_NEVER_STARTED;
     }
-    is_restore = strcmp (words[2], "restore") == 0;
+    is_restore = strncmp (words[2], "restore", strlen ("restore")) == 0;
     if (is_restore && (!directory || access (directory, F_OK) != 0))
         return 0;
     sigfillset (&heard);
@@ -283,5 +287,5 @@ int main (int count, char **words)
     }
     if (is_restore)
         affinity_give (program);
-    return serve (program, &heard);
+    return serve (program, &heard, strstr (words[2], "-tree") != NULL);
 }

@@ -5,6 +5,7 @@
 
 #include "descend.h"
 #include "reap.h"
+#include "spread.h"
 
 /* Note that we send a rank this signal, so that its end is told as ours. A
  * process that is already exiting does not die of it: its peers may see its
@@ -32,6 +33,17 @@ static void hang_up (struct keeper *k, size_t index)
         note_sent (&k->ranks[index], SIGHUP);
         send_to_group (k->ranks[index].unix_pid, SIGHUP);
     }
+}
+
+static void send_to_rank (const struct keeper *k, size_t index, int signo)
+{
+    pid_t unix_pid = k->ranks[index].unix_pid;
+
+    if (spread_is_to_group (signo)
+        || k->spec->ranks[index].flags & RANK_SIGNALS_GROUP)
+        send_to_group (unix_pid, signo);
+    else
+        kill (unix_pid, signo);
 }
 
 static void stop_all (struct keeper *k)
@@ -71,7 +83,7 @@ void signal_ranks (struct keeper *k, uint32_t rank, int signo)
             if (signo == SIGTERM)
                 hang_up (k, i);
             note_sent (&k->ranks[i], signo);
-            send_to_group (k->ranks[i].unix_pid, signo);
+            send_to_rank (k, i, signo);
         }
 }
 

@@ -6,8 +6,10 @@
 
 #define ALL_RANKS UINT32_MAX
 
-/* Send a signal to the process group of one rank or of ALL_RANKS. Ranks that
- * have ended by now are reaped first: this signal is not what ended them. */
+/* Send a signal to one rank or to ALL_RANKS: to the process group where the
+ * signal is for all of it (spread.h) or the rank has RANK_SIGNALS_GROUP, else to
+ * the rank's process alone. Ranks that have ended by now are reaped first: this
+ * signal is not what ended them. */
 void signal_ranks (struct keeper *k, uint32_t rank, int signo);
 
 /* Obey a command: as signal_ranks, but SIGSTOP and SIGCONT to ALL_RANKS reach

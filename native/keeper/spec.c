@@ -166,7 +166,7 @@ static void take_ranks (struct cursor *c, struct spec *spec)
         rank->flags = take_u32 (c);
         rank->environment = take_strings (c);
         if (!c->problem && (program >= spec->n_programs
-                            || rank->flags & ~255u
+                            || rank->flags & ~511u
                             || !may_have_terminal (spec, rank)
                             || (rank->flags & RANK_WANTS_PORTALS
                                 && spec->listen_nid == 0)))

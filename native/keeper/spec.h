@@ -35,6 +35,7 @@ enum spec_rank_flags {
     RANK_APPENDS = 32,                  /* to them; else they are empty first */
     RANK_HAS_TERMINAL = 64,             /* instead of three streams */
     RANK_IS_TRACED = 128,               /* held at a signal that ends it */
+    RANK_SIGNALS_GROUP = 256,           /* any signal reaches its helpers, too */
 };
 
 struct spec_limit {

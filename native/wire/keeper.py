@@ -1,9 +1,8 @@
 """Conversation `keeper`: a PCT and the process that owns a job's ranks on its node.
 
 Both ends are on one host and of one release, so this is no MessagePack but structs that C reads as
-they lie: little-endian, unaligned, checked field by field, as KEEPER.md in this folder says.
-What a keeper is to start is the specification, its descriptor 4. Commands, 16 bytes a packet, and
-reports, 256 bytes each and up to 32 a packet, go over descriptor 3, a packet socket.
+they lie: see KEEPER.md in this folder. What a keeper is to start is the specification. Commands,
+16 bytes each, and reports, 256 bytes each and up to 32 a packet, go over a packet socket.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ REPORTS_PER_PACKET = 32
 FDS_PER_PACKET = 128
 
 _WANTS_STDIN, _WANTS_PMI, _WANTS_PORTALS, _IS_BOUND = 1, 2, 4, 8
-_HAS_FILES, _APPENDS, _HAS_TERMINAL, _IS_TRACED = 16, 32, 64, 128
+_HAS_FILES, _APPENDS, _HAS_TERMINAL, _IS_TRACED, _SIGNALS_GROUP = 16, 32, 64, 128, 256
 _WAS_RELEASED, _WAS_SIGNALLED = 1, 2
 _ALL_ONES = (1 << 64) - 1
 _U32 = Layout("<I")
@@ -124,9 +123,8 @@ class KeeperSpec(Struct, frozen=True):
 
     Attributes:
         uid, gid, groups: of the owner. Only a PCT of root can give others than its own.
-        limits: (resource, soft) or (resource, soft, hard), each a number,
-            ``UNLIMITED`` or ``KEEP``. Without the hard one it is kept. Beyond what the
-            node allows they give what it allows.
+        limits: (resource, soft) or (resource, soft, hard), each a number, ``UNLIMITED`` or
+            ``KEEP``. Without the hard one it is kept. Beyond what the node allows: what it allows.
         environment: "NAME=value", shared by all ranks, in this order.
         ranks: 1 to ``RANKS_MAX``, each number once.
         listen_nid: IPv4 address at which ranks that want Portals listen.
@@ -136,6 +134,7 @@ class KeeperSpec(Struct, frozen=True):
         denied: character devices that the group may not open, as ``195:1 226:129``.
         remote: directories over which file systems are mounted, in a namespace of the ranks.
         is_traced: a rank that a signal will end is held first: :class:`RankDying`.
+        signals_group: any signal to a rank is for its process group, not only what ends it.
     """
 
     job_id: int
@@ -154,6 +153,7 @@ class KeeperSpec(Struct, frozen=True):
     denied: bytes = b""
     remote: tuple[bytes, ...] = ()
     is_traced: bool = False
+    signals_group: bool = False
 
     @property
     def wants_portals(self) -> bool:
@@ -362,7 +362,7 @@ def encode_spec(spec: KeeperSpec, parent_unix_pid: int, hold_library: bytes) -> 
             flags |= _WANTS_PORTALS
         flags |= _IS_BOUND * bool(rank.cpus) | _HAS_FILES * (rank.files is not None)
         flags |= _APPENDS * rank.appends | _HAS_TERMINAL * (rank.window is not None)
-        flags |= _IS_TRACED * spec.is_traced
+        flags |= _IS_TRACED * spec.is_traced | _SIGNALS_GROUP * spec.signals_group
         parts += [_RANK.pack(rank.rank, rank.program, flags), _strings(rank.environment)]
         if rank.cpus:
             parts.append(_cpu_mask(rank.cpus))
@@ -381,7 +381,7 @@ def encode_go() -> bytes:
 
 
 def encode_signal(signo: int, rank: int | None = None) -> bytes:
-    """Send a signal to one rank's process group, or to each one's."""
+    """Send a signal to one rank, or to each one."""
     return _COMMAND.pack(2, ALL_RANKS if rank is None else rank, signo, 0)
 
 

@@ -165,6 +165,7 @@ class Load(JobMessage, frozen=True, tag="load.load"):
         merge_s: how long a line waits at a node for that of other ranks; 0: none is folded.
         remote: directories whose files yod has; None: all files are those of the nodes.
         stacks: how nodes look at those of ranks; None: the defaults.
+        signals_group: any signal to a rank is for its process group (``--signal-tree``).
     """
 
     credential: bytes
@@ -193,6 +194,7 @@ class Load(JobMessage, frozen=True, tag="load.load"):
     merge_s: Seconds = 0.0
     remote: Remote | None = None
     stacks: StackRules | None = None
+    signals_group: bool = False
 
     def __post_init__(self) -> None:
         demand_fitting(self.nodes, self.runs)
@@ -391,7 +393,7 @@ class Late(JobMessage, frozen=True, tag="load.late"):
 
 
 class Signal(JobMessage, frozen=True, tag="load.signal"):
-    """Down: to every rank's process group."""
+    """Down: to every rank."""
 
     signal_number: SignalNumber
 

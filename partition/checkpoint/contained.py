@@ -15,7 +15,7 @@ from partition.checkpoint import criu
 from yod.plan.checkpoint import Checkpointing
 from yod.plan.checkpoint_options import BY
 from yod.plan.invocation import Invocation
-from yod.plan.plan import Member
+from yod.plan.plan import Member, Options
 from yod.program import image, pythons, speech
 
 if TYPE_CHECKING:
@@ -30,14 +30,14 @@ def within(
     members: list[Member],
     chosen: Checkpointing,
     invocation: Invocation,
+    options: Options,
     *,
-    mpi: str,
     found: Restarted | None,
 ) -> tuple[list[Member], Checkpointing, str]:
     """The members as they are started, how they are written down, and what MPI is offered.
 
     Args:
-        mpi: what the user has chosen.
+        options: what the user has chosen for the whole job.
         found: the checkpoint that they go on from; None: they begin.
 
     Raises:
@@ -48,10 +48,10 @@ def within(
     program = criu.find(environment)
     if why := criu.why_not(program):
         raise UsageError(f"{BY} criu: {why}")
-    offered = found.mpi if found is not None else _offered(members, invocation, mpi)
+    offered = found.mpi if found is not None else _offered(members, invocation, options.mpi)
     if offered != "none":
         members = _on_one_node(members)
-    how = "restore" if found is not None else "start"
+    how = ("restore" if found is not None else "start") + "-tree" * options.signals_group
     inside = [
         replace(member, words=(INIT, program, how, _found(member, invocation), *member.words))
         for member in members

@@ -177,7 +177,7 @@ class Keeper:
         self._send(wire.encode_go())
 
     def signal(self, signo: int, rank: int | None = None) -> None:
-        """Send a signal to the process group of one rank, or of every rank that has not ended.
+        """Send a signal to one rank, or to every rank that has not ended.
 
         SIGSTOP and SIGCONT to every rank are for all processes below the keeper.
         """

@@ -246,4 +246,5 @@ def _spec(
         is_alone=is_alone,
         remote=message.remote.directories if message.remote is not None else (),
         is_traced=message.stacks is not None and message.stacks.of_dying,
+        signals_group=message.signals_group,
     )

@@ -54,6 +54,7 @@ def make_spec(
     groups: tuple[int, ...] = (),
     wants_stdin: bool = False,
     wants_pmi: bool = False,
+    signals_group: bool = False,
 ) -> KeeperSpec:
     """Ranks of one program; ``others`` are programs of one more rank each."""
     commands = [argv, *others]
@@ -82,6 +83,7 @@ def make_spec(
             RankSpec(rank, program, own(rank), wants_stdin, wants_pmi)
             for rank, program in enumerate(numbers)
         ),
+        signals_group=signals_group,
     )
 
 

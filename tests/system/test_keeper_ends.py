@@ -64,10 +64,10 @@ def test_the_output_of_a_rank_behind_the_first_64_ends_when_it_is_closed() -> No
         job.drain()
 
 
-def test_signals_reach_the_whole_group_of_one_rank_or_of_all() -> None:
+def test_signals_reach_the_whole_group_of_one_rank_or_of_all_where_it_is_asked_for() -> None:
     trap = "trap 'echo got' USR1; sh -c 'trap \"echo child got; exit\" USR1; echo ready; "
     trap += "while :; do sleep 0.01; done' & wait; wait; exit 5"
-    with Job(make_spec(("/bin/sh", "-c", trap), ranks=3)) as job:
+    with Job(make_spec(("/bin/sh", "-c", trap), ranks=3, signals_group=True)) as job:
         job.wait_held()
         job.keeper.go()
         for rank in range(3):
@@ -81,6 +81,23 @@ def test_signals_reach_the_whole_group_of_one_rank_or_of_all() -> None:
         job.wait_empty()
         for rank in range(3):
             assert sorted(job.text(rank).splitlines()) == ["child got", "got", "ready"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGHUP, signal.SIGQUIT])
+def test_a_signal_that_is_no_end_reaches_the_process_of_a_rank_alone(
+    number: signal.Signals,
+) -> None:
+    """A helper that expects none would die of it, as this one would."""
+    name = number.name.removeprefix("SIG")
+    script = "sleep 600 & helper=$!; trap 'read a b state c </proc/$helper/stat; "
+    script += f"[ $state = Z ] || exit 5' {name}; echo ready; while :; do wait; done"
+    with Job(make_spec(("/bin/sh", "-c", script), ranks=2)) as job:
+        job.wait_held()
+        job.keeper.go()
+        for rank in range(2):
+            job.wait_output(b"ready", rank)
+        job.keeper.signal(number)
+        assert {event.wait_status for event in job.wait_ended()} == {5 << 8}
 
 
 @pytest.mark.parametrize("hold", list(Hold))

@@ -208,6 +208,7 @@ def load_message(plan: Plan, grant: alloc.Grant, limits: Limits) -> load.Load:
         merge_s=limits.merge_s if plan.options.style is Style.MERGED else 0.0,
         remote=_remote(plan, limits),
         stacks=_stacks(plan, limits),
+        signals_group=plan.options.signals_group,
     )
 
 
