@@ -129,7 +129,6 @@ TABLE = {
     "prepend-rank": _LABEL,
     "tag-output": _LABEL,
     "output-filename": "use -o 'out.%t' for a file of each rank, with --tee also shown",
-    "stop-ranks": "Ctrl-Z stops the ranks with yod, and fg or bg continues both, without an option",
     "open-mode": "files of ranks are emptied; with --restart they go on",
 }
 

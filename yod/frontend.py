@@ -177,6 +177,7 @@ def prepare(given: Given, words: list[str], invocation: Invocation) -> Prepared:
         wants_stacks="-bt" in given,
         stall_s=_stall_s(given),
         signals_group="--signal-tree" in given,
+        stops_ranks="--stop-ranks" in given,
     )
     checkpointing = None
     if any(name in given for name in CHECKPOINT_NAMES):

@@ -311,8 +311,9 @@ class RankProcess(UnixProcess):
         )
 
     def kill(self, signo: int) -> None:
-        """To the rank's process group."""
-        for child in self._group:
+        """To the rank, and to its process group where that is to end or to stop."""
+        is_to_group = signo in (signal.SIGTERM, signal.SIGKILL, signal.SIGSTOP, signal.SIGCONT)
+        for child in self._group if is_to_group else ():
             child.kill(signo)
         if self.is_dying or self.state is RankState.DEAD:
             return

@@ -143,6 +143,7 @@ def _draw(sim: Sim, rng: random.Random, number: int, index: int) -> Planned:
             kills_at_once=rng.random() < 0.2,
             keeps_going=rng.random() < 0.2,
             wait_s=(0.0, 0.0, 3.0, 60.0)[number % 4],
+            stops_ranks=number % 2 == 1,
         ),
         is_shipped=rng.random() < 0.8,
         image_bytes=rng.choice([1, 100_000, 3_000_000, 200_000_000]),

@@ -127,7 +127,8 @@ def children(unix_pid: int) -> list[int]:
 
 
 def test_a_tilde_and_ctrl_z_stop_yod_and_fg_goes_on(here):
-    shell = f"set -m; {BIN}/yod --pty cat; echo stopped $?; read word; fg; echo over $?; read word"
+    shell = f"set -m; {BIN}/yod --stop-ranks --pty cat; echo stopped $?; read word; fg; "
+    shell += "echo over $?; read word"
     with command_on_a_terminal(here, "bash", "-c", shell) as (_, terminal):
         answer(terminal, b"one\r", b"one\r\none\r\n")
         os.write(terminal, b"~" + CTRL_Z)

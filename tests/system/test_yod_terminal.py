@@ -13,6 +13,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from tests.support.daemons import HostDaemons
 from tests.support.partition import BIN, finish
 from tests.support.terminal import CTRL_C, CTRL_D, CTRL_Z, command_on_a_terminal, on_a_terminal
 from tests.support.wait import LIMIT_S, read_until, wait_for_exit, wait_until
@@ -149,7 +150,7 @@ def test_output_to_a_terminal_that_has_gone_without_a_signal_is_a_press(here):
 # As a user sees it: the shell has the terminal back, and nothing of the job runs.
 CONTROL = """
 set -m
-{yod} -sz 4 {python} -S -c "$0"
+{yod} {options} -sz 4 {python} -S -c "$0"
 echo stopped $?
 pid=$(jobs -p %1)
 read word
@@ -162,6 +163,7 @@ import os, select
 print("rank", os.getpid(), flush=True)
 while not os.path.exists({go!r}):
     select.select([], [], [], 0.01)
+open({go!r} + os.environ["YOD_RANK"], "w").close()
 print("done")
 """
 
@@ -172,9 +174,12 @@ def state(unix_pid: int) -> str:
 
 
 @contextmanager
-def stopped_by_ctrl_z(partition, go, **env) -> Iterator[tuple[int, list[int]]]:
+def stopped_by_ctrl_z(
+    partition, go, options: str = "--stop-ranks", **env
+) -> Iterator[tuple[int, list[int]]]:
     """The terminal, and the ranks."""
-    command = ("bash", "-c", CONTROL.format(yod=BIN / "yod", python=sys.executable))
+    script = CONTROL.format(yod=BIN / "yod", python=sys.executable, options=options)
+    command = ("bash", "-c", script)
     rank = WAITS.format(go=str(go))
     with command_on_a_terminal(partition, *command, rank, env=env) as (bash, terminal):
         seen = b""
@@ -183,13 +188,57 @@ def stopped_by_ctrl_z(partition, go, **env) -> Iterator[tuple[int, list[int]]]:
         ranks = [int(line.split()[1]) for line in seen.splitlines() if line.startswith(b"rank")]
         os.write(terminal, CTRL_Z)
         read_until(terminal, b"stopped 148\n")  # 128 + SIGTSTP
-        for rank in ranks:
+        for rank in ranks if options else ():
             wait_until(lambda rank=rank: state(rank) == "T", what="the ranks stopped")
         yield terminal, ranks
         bash.wait(timeout=LIMIT_S)
 
 
-def test_ctrl_z_stops_the_whole_job_and_fg_continues_it(here, tmp_path):
+def test_ctrl_z_stops_yod_alone_and_the_job_goes_on(anywhere, tmp_path):
+    """Also for longer than a process may be silent: a stopped yod is not a lost one."""
+    env = {"YOD_SILENT_S": "0.4", "YOD_HEARTBEAT_S": "0.1", "YOD_END_S": "0.4"}
+    go = tmp_path / "go"
+    with stopped_by_ctrl_z(anywhere, go, options="", **env) as (terminal, _):
+        began = time.monotonic()
+        wait_until(lambda: time.monotonic() > began + 1.0)
+        go.touch()
+        for rank in range(4):
+            wait_until((tmp_path / f"go{rank}").exists, what="the work of the ranks")
+        os.write(terminal, b"fg\n")
+        assert read_until(terminal, b"over\n").count(b"done\n") == 4
+
+
+@pytest.mark.hosts
+def test_ctrl_z_stops_the_ranks_of_other_hosts_too_when_asked(start_hosts, tmp_path):
+    env = {"YOD_SILENT_S": "0.4", "YOD_HEARTBEAT_S": "0.1", "YOD_END_S": "0.4"}
+    hosts = start_hosts(2)
+    rank = WAITS.format(go=str(tmp_path / "go"))
+    command = CONTROL.format(yod=BIN / "yod", python=sys.executable, options="--stop-ranks")
+    with command_on_a_terminal(hosts, "bash", "-c", command, rank, env=env) as (bash, terminal):
+        seen = b""
+        while seen.count(b"rank") < 4 or not seen.endswith(b"\n"):
+            seen += read_until(terminal, b"\n")
+        os.write(terminal, CTRL_Z)
+        read_until(terminal, b"stopped 148\n")
+        wait_until(lambda: _states(hosts) == {"T"}, what="the ranks stopped")
+        (tmp_path / "go").touch()
+        os.write(terminal, b"fg\n")
+        assert read_until(terminal, b"over\n").count(b"done\n") == 4
+        bash.wait(timeout=LIMIT_S)
+
+
+def _states(hosts: HostDaemons) -> set[str]:
+    """Of the ranks on all hosts."""
+    ranks = [
+        unix_pid
+        for host in hosts.hosts
+        for unix_pid, command in host.processes().items()
+        if command.startswith(f"{sys.executable} -S -c")
+    ]
+    return {state(unix_pid) for unix_pid in ranks}
+
+
+def test_ctrl_z_stops_the_whole_job_when_asked_and_fg_continues_it(here, tmp_path):
     with stopped_by_ctrl_z(here, tmp_path / "go") as (terminal, ranks):
         (tmp_path / "go").touch()
         assert {state(rank) for rank in ranks} == {"T"}

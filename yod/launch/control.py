@@ -41,7 +41,7 @@ class Control:
 
     Args:
         options: with ``keeps_going`` the job was to go on after a failure, so an interrupt decides
-            its status.
+            its status; with ``stops_ranks`` Ctrl-Z is for the ranks, too.
 
     Attributes:
         is_detached: the user has left, and the job goes on.
@@ -59,6 +59,7 @@ class Control:
         self.is_detached = False
         self._keeps_going = options.keeps_going
         self._outlives_hangup = options.detaches_on_hangup
+        self._stops_ranks = options.stops_ranks
         self._progress = progress
         self._tree = tree
         self._report = report
@@ -143,10 +144,12 @@ class Control:
     # -- Ctrl-Z -----------------------------------------------------------
 
     def stop_ranks(self, _: StopAsked, now: float) -> list[Action]:
-        """RUNNING: stop the ranks with yod.
+        """RUNNING: stop yod, and the ranks with it where the user wants that.
 
         By SIGSTOP: a rank is alone in its session, where the kernel discards SIGTSTP.
         """
+        if not self._stops_ranks:
+            return [Suspend()]
         self._are_stopped = True
         return [*self._send(signal.SIGSTOP), Suspend()]
 

@@ -76,6 +76,7 @@ class Options(Struct, frozen=True):
         tee: that yod writes to what it shows, too (``--tee``); None: there are none.
         wants_stacks: of ranks that die by a signal (``-bt``).
         stall_s: without a sign of life for so long all ranks are looked at (``--stall``); 0: never.
+        stops_ranks: Ctrl-Z stops the ranks with yod (``--stop-ranks``).
         signals_group: each signal reaches the helpers of a rank, too (``--signal-tree``).
         window: of the terminal that the only rank with input has (``--pty``); None: it has none.
         remote: directories whose files are yod's, as ranks see them (``--remote-io``).
@@ -110,6 +111,7 @@ class Options(Struct, frozen=True):
     wants_stacks: bool = False
     stall_s: float = 0.0
     signals_group: bool = False
+    stops_ranks: bool = False
 
     @property
     def terminal_rank(self) -> int:

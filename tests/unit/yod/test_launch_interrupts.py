@@ -188,8 +188,14 @@ def test_usr1_and_usr2_are_passed_on_while_the_application_runs(number):
         assert Yod(2).to(phase).handle(SignalToPass(number)) == [Tell(text)]
 
 
-def test_ctrl_z_stops_the_ranks_and_yod_and_they_are_continued_once():
+def test_ctrl_z_stops_yod_alone():
     yod = Yod(2).to(Phase.RUNNING)
+    assert (yod.handle(StopAsked()), yod.machine.is_suspended) == ([Suspend()], False)
+    assert yod.handle(Continued()) == []
+
+
+def test_ctrl_z_stops_the_ranks_too_where_it_is_asked_for_and_they_are_continued_once():
+    yod = Yod(2, stops_ranks=True).to(Phase.RUNNING)
     assert yod.handle(StopAsked()) == [signal_all(signal.SIGSTOP), Suspend()]
     assert yod.handle(Continued()) == [signal_all(signal.SIGCONT)]
     assert yod.handle(Continued()) == []
@@ -206,7 +212,7 @@ def test_a_suspended_job_is_stopped_once_and_continued_once():
 
 
 def test_fg_does_not_continue_what_a_command_has_suspended():
-    yod = Yod(2).to(Phase.RUNNING)
+    yod = Yod(2, stops_ranks=True).to(Phase.RUNNING)
     yod.handle(SuspensionAsked(True))
     yod.handle(StopAsked())
     assert yod.handle(Continued()) == []
@@ -222,7 +228,7 @@ def test_what_is_to_end_is_suspended_no_more():
 
 @pytest.mark.parametrize("phase", [*BEFORE_GO, *AFTER_GO[1:], Phase.DONE])
 def test_ctrl_z_stops_yod_alone_where_no_application_runs(phase):
-    yod = Yod(2).to(phase)
+    yod = Yod(2, stops_ranks=True).to(phase)
     assert yod.handle(StopAsked()) == [Suspend()]
     assert yod.handle(Continued()) == []
 
