@@ -104,6 +104,7 @@ class Limits(Struct, frozen=True):
     host_down_s: float = 30.0
     host_ship_s: float = 300.0
     ssh_fanout_count: int = 64
+    ssh_silent_s: float = 10.0
 
 
 MEANINGS = {
@@ -198,7 +199,8 @@ MEANINGS = {
     "host_up_s": "a host of yodctl up --ssh has its PCT within this, else it is left out",
     "host_ship_s": "yodctl up --ship sends yod to a host within this, else it is left out",
     "host_down_s": "yodctl waits this long for a host on which it ends a PCT",
-    "ssh_fanout_count": "hosts that yodctl has connections of ssh to at a time",
+    "ssh_fanout_count": "hosts that one host reaches by ssh at a time; more are a tree of hosts",
+    "ssh_silent_s": "a host that reaches others for yodctl, and says nothing so long, is given up",
 }
 
 # A limit that travels in a message is within the range of its field.
@@ -237,6 +239,7 @@ _SMALLEST = {
     "host_down_s": 1,
     "host_ship_s": 1,
     "ssh_fanout_count": 1,
+    "ssh_silent_s": 0.3,
     "output_window_bytes": 65536,
     "remote_window_bytes": 65536,
     "store_user_percent": 1,

@@ -132,6 +132,14 @@ def end_pcts(tag: str) -> None:
     click.echo(f"ended {ended}, killed {killed}")
 
 
+@command.command(hidden=True)
+def spread() -> None:
+    """On a host of another yodctl: reach further hosts."""
+    from partition.hosts.ssh import relay
+
+    relay.main()
+
+
 @command.command()
 def status() -> None:
     """Show whether launches are warm, whether a partition is up, and its totals."""
@@ -199,7 +207,7 @@ def down(is_forced: bool) -> None:
     if ended_pid is not None:
         click.echo(f"ended the launch server (process {ended_pid})")
     left: dict[str, str] = {}
-    result = local.down(os.environ, lambda found: _end_hosts(found, left))
+    result = local.down(os.environ, lambda found: bringing.end_hosts(found, left))
     if result is None:
         if ended_pid is None:
             click.echo("nothing is up")
@@ -219,14 +227,6 @@ def down(is_forced: bool) -> None:
         click.echo(told.hosts_ended(found, left))
         if left:
             raise PartitionError("\n".join(told.hosts_left(left)))
-
-
-def _end_hosts(found: State, left: dict[str, str]) -> State:
-    """End the PCTs on other hosts; note those on which that fails."""
-    from partition.hosts import down
-
-    left |= down.end_all(found, limits.load(os.environ))
-    return down.without(found, set(found.started) - left.keys())
 
 
 @command.command()

@@ -101,10 +101,20 @@ def of_hosts(
         click.echo(line)
     if chosen := chosen_otherwise(came.state):
         click.echo(chosen)
+    for line in told.lost(came):
+        click.echo(f"yodctl: {line}", err=True)
     if server.running(os.environ) is None:
         warm(None)
     if came.failed:
         raise PartUpError("\n".join(told.failed(came)))
+
+
+def end_hosts(found: State, left: dict[str, str]) -> State:
+    """End the PCTs on other hosts; note those on which that fails."""
+    from partition.hosts import down
+
+    left |= down.end_all(found, limits.load(os.environ))
+    return down.without(found, set(found.started) - left.keys())
 
 
 def of_job(job: BatchJob) -> None:

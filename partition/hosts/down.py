@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from native.limits import Limits
 from partition.find import state
 from partition.find.state import Host, State
-from partition.hosts import scripts, ssh
-from partition.hosts.bringing import Complained, Ended, Event, TimedOut, why
+from partition.hosts.ssh import many, scripts
+from partition.hosts.ssh.bringing import Complained, Ended, Event, TimedOut, why
 from partition.up.own import own_directory, own_release
 
 
@@ -56,6 +56,6 @@ def _end(found: State, hosts: Iterable[str], limits: Limits) -> dict[str, str]:
                 failed[host] = f"no answer in {limits.host_down_s:g} s"
 
     line = scripts.end(own_directory(), found.tag, own_release())
-    calls = [ssh.Call(host, line) for host in hosts]
-    ssh.run(calls, found.ssh, limits.host_down_s, limits, happened)
+    calls = [many.Call(host, line) for host in hosts]
+    many.run(calls, found.ssh, limits.host_down_s, limits, happened)
     return failed

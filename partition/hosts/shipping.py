@@ -2,7 +2,7 @@
 
 The tree in it runs wherever it lies: our commands look for an interpreter beside them, and that
 for its library behind itself. A host needs the same kind of processor, a C library that is no
-older than here, and ``tar`` and ``gzip``.
+older than here, and ``tar`` and ``gzip``. Hosts that have it send it on.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from typing import IO
 import native
 from native.errors import PartitionError
 from native.limits import Limits
-from partition.hosts import scripts, ssh
-from partition.hosts.bringing import Bringing, Event, Phase
+from partition.hosts.ssh.spread import Plan, Spread, Target
+from partition.hosts.ssh.spreading import Lost
 from partition.up.own import own_directory, own_release
 
 OURS = ("allocator", "native", "partition", "pct", "yod")
 COMMANDS = ("bebopd", "pct", "pingd", "yod", "yod-agent", "yod-server", "yodctl", "yodjob")
-NEEDED = ("cffi", "click", "msgspec")  # what a PCT imports besides
+NEEDED = ("cffi", "click", "clustershell", "msgspec")  # what a PCT and a relay import besides
 _NOT_NEEDED = {
     *("__pycache__", "test", "tests", "idlelib", "tkinter", "turtledemo", "lib2to3", "ensurepip"),
     *("pydoc_data", "site-packages", "dist-packages"),
@@ -33,34 +33,42 @@ _NOT_NEEDED = {
 _SOURCES = (".a", ".c", ".d", ".h", ".o")
 
 
-def ship(hosts: Sequence[str], command: str, limits: Limits) -> dict[str, str]:
+def ship(
+    hosts: Sequence[str], command: str, limits: Limits
+) -> tuple[dict[str, str], Sequence[Lost]]:
     """Send the archive to these hosts, and unpack it there.
 
     Args:
-        command: ssh, as for :func:`partition.hosts.ssh.run`.
+        command: ssh, as for :class:`partition.hosts.ssh.many.Many`.
 
     Returns:
-        The hosts on which that failed, and why.
+        The hosts on which that failed, and why; and those that have failed to send it on.
 
     Raises:
         PartitionError: there is no archive to be made of what is here.
     """
-    machines = {host: Bringing(host, limits.host_ship_s, "") for host in hosts}
-
-    def happened(host: str, event: Event) -> None:
-        machines[host].handle(event)
-
     if not (own := own_release()):
         raise PartitionError("--ship: this installation is not whole (make -C native)")
-    line = scripts.unpack(own, os.uname().machine)
+    plan = Plan(
+        targets=tuple(map(Target, hosts)),
+        ssh=command,
+        width=limits.ssh_fanout_count,
+        limit_s=limits.host_ship_s,
+        silent_s=limits.ssh_silent_s,
+        directory=own_directory(),
+        release=own,
+        machine=os.uname().machine,
+    )
     with NamedTemporaryFile(prefix="yod-ship-", suffix=".tar.gz") as file:
         try:
             write(file)
         except (OSError, PackageNotFoundError) as error:
             raise PartitionError(f"--ship: {error}") from None
         file.flush()
-        ssh.send(hosts, line, file.name, command, limits.host_ship_s, limits, happened)
-    return {host: m.reason for host, m in machines.items() if m.phase is not Phase.UP}
+        going = Spread(plan, True, file.name)
+        going.run()
+    failed = {host: result.reason for host, result in going.results.items() if result.reason}
+    return failed, going.lost
 
 
 def write(file: IO[bytes]) -> None:

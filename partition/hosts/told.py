@@ -33,6 +33,15 @@ def failed(what: Came) -> list[str]:
     ]
 
 
+def lost(what: Came) -> list[str]:
+    """Hosts that did not go on to others, though they were to."""
+    return [
+        f"{each.host} has reached no further host ({each.reason}):"
+        f" {fold(each.hosts)} {'was' if len(each.hosts) == 1 else 'were'} reached otherwise"
+        for each in what.lost
+    ]
+
+
 def hosts_up(found: State, rows: Sequence[NodeRow]) -> str:
     """The hosts that bebopd hears from."""
     up = [name for name in _names(found) if name in _heard(rows)]

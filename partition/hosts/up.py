@@ -1,6 +1,7 @@
 """``yodctl up --ssh``: a bebopd here, a PCT on each host.
 
 Called again it adds the hosts that are missing, and starts a bebopd that has died in its place.
+Many hosts are reached as a tree: :mod:`partition.hosts.ssh.spreading`.
 The partition's file names a host before its PCT is started, and until it has been ended: whatever
 ends this process, ``yodctl down`` finds all.
 """
@@ -21,8 +22,9 @@ from native.limits import Limits
 from native.wire.status import NodeState
 from partition.find import discover, state
 from partition.find.state import Host, State
-from partition.hosts import address, allocator, down, names, scripts, ssh
-from partition.hosts.bringing import Bringing, Phase
+from partition.hosts import address, allocator, down, names
+from partition.hosts.ssh.spread import Plan, Spread, Target
+from partition.hosts.ssh.spreading import Lost, Result
 from partition.status import reached
 from partition.up import directory, local, processes
 from partition.up.own import own_directory, own_release
@@ -55,6 +57,7 @@ class Came(Struct, frozen=True):
     Attributes:
         added: hosts that are up now, and were not before.
         failed: the others, with the reason.
+        lost: hosts that have failed to reach further ones.
         has_new_bebopd: it had died.
     """
 
@@ -62,6 +65,7 @@ class Came(Struct, frozen=True):
     added: tuple[str, ...]
     failed: tuple[tuple[str, str], ...]
     has_new_bebopd: bool
+    lost: tuple[Lost, ...] = ()
 
 
 def up(wish: Wish, limits: Limits, environment: Mapping[str, str]) -> Came:
@@ -143,58 +147,66 @@ def _bring(where: Path, found: State, hosts: Sequence[str], wish: Wish, limits: 
     begun = {**before, **{name: Host(name, numbers[name], True) for name in hosts}}
     found = replace(found, hosts=tuple(begun.values()))
     state.save(found, where)
-    key = read_partition_key(found.key_file).hex().encode() + b"\n"
-    machines: dict[str, Bringing] = {}
-    release = own_release()
-
-    def call(name: str) -> ssh.Call:
-        was_started = name in before and before[name].is_started
-        line = scripts.start(
-            own_directory(),
+    targets = {
+        name: Target(
             name,
-            found.tag if was_started else "",
-            _arguments(found, numbers[name], name, wish),
-            release,
+            name in before and before[name].is_started,
+            _own_words(numbers[name], name, wish),
         )
-        return ssh.Call(name, line, key)
+        for name in hosts
+    }
+    plan = Plan(
+        targets=(),
+        ssh=wish.ssh,
+        width=limits.ssh_fanout_count,
+        limit_s=limits.host_up_s,
+        silent_s=limits.ssh_silent_s,
+        directory=own_directory(),
+        release=own_release(),
+        bebopd=found.address,
+        tag=found.tag,
+        words=("--bebopd", found.address, "--tag", found.tag, *(["-D"] if wish.debug else [])),
+        key=read_partition_key(found.key_file).hex(),
+    )
+    results: dict[str, Result] = {}
+    lost: list[Lost] = []
+    idle = set(hosts)
 
     def run(names: Sequence[str]) -> None:
-        for name in names:
-            machines[name] = Bringing(name, limits.host_up_s, found.address)
-        ssh.run(
-            map(call, names),
-            wish.ssh,
-            limits.host_up_s,
-            limits,
-            lambda host, event: machines[host].handle(event),
-        )
+        going = Spread(replace(plan, targets=tuple(map(targets.__getitem__, names))), True)
+        try:
+            going.run()
+        finally:
+            idle.difference_update(set(names) - going.idle())
+            results.update(going.results)
+            lost.extend(going.lost)
 
     try:
         run(hosts)
-        lacking = [name for name in hosts if machines[name].lacks_yod]
+        lacking = [name for name in hosts if results[name].lacks_yod]
         if wish.ships and lacking:
             from partition.hosts import shipping  # few hosts lack yod
 
-            unable = shipping.ship(lacking, wish.ssh, limits)
+            unable, lost_then = shipping.ship(lacking, wish.ssh, limits)
+            lost.extend(lost_then)
             for name, reason in unable.items():
-                machines[name].reason = reason
+                results[name] = replace(results[name], reason=reason)
             run([name for name in lacking if name not in unable])
     except BaseException:
         # Where nothing has begun, a pct that begins yet finds that nobody waits for it.
-        idle = {name for name in hosts if not machines[name].is_reached}
         with _undisturbed():
             down.end_some(where, found, hosts, idle - set(before), limits)
         raise
     hosts_now = dict(begun)
-    for name, machine in machines.items():
-        was_started = name in before and before[name].is_started
-        is_there = machine.phase is Phase.UP or (was_started and not machine.is_reached)
+    for name in hosts:
+        has_come = not results[name].reason
+        is_there = has_come or (targets[name].again and not results[name].is_reached)
         hosts_now[name] = Host(name, numbers[name], is_there)
     found = replace(found, hosts=tuple(hosts_now.values()))
     state.save(found, where)
-    added = tuple(name for name in hosts if machines[name].phase is Phase.UP)
-    failed = tuple((name, m.reason) for name, m in machines.items() if m.phase is not Phase.UP)
-    return Came(found, added, failed, False)
+    added = tuple(name for name in hosts if not results[name].reason)
+    failed = tuple((name, results[name].reason) for name in hosts if results[name].reason)
+    return Came(found, added, failed, False, tuple(lost))
 
 
 def _numbers(known: Sequence[Host], hosts: Sequence[str]) -> dict[str, int]:
@@ -208,13 +220,10 @@ def _numbers(known: Sequence[Host], hosts: Sequence[str]) -> dict[str, int]:
     return numbers
 
 
-def _arguments(found: State, node: int, name: str, wish: Wish) -> list[str]:
+def _own_words(node: int, name: str, wish: Wish) -> tuple[str, ...]:
+    """For the PCT of one host alone."""
     slots = wish.hosts[name] or wish.slots
-    return [
-        *("--bebopd", found.address, "--node", str(node), "--name", name, "--tag", found.tag),
-        *(("--slots", str(slots)) if slots else ()),
-        *(["-D"] if wish.debug else []),
-    ]
+    return ("--node", str(node), "--name", name, *(("--slots", str(slots)) if slots else ()))
 
 
 @contextmanager

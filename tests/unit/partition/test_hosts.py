@@ -9,8 +9,9 @@ import pytest
 
 from native.errors import UsageError
 from partition.find.state import Host
-from partition.hosts import hostfile, names, scripts
-from partition.hosts.bringing import (
+from partition.hosts import hostfile, names
+from partition.hosts.ssh import scripts
+from partition.hosts.ssh.bringing import (
     SSH_FAILED,
     STARTS,
     UP,

@@ -33,22 +33,26 @@ _START = (
     'case $r in *:*) echo "yod: up" ;; '
     '*) echo "yod: pct has ended: $(tail -n 1 "$l")" >&2; exit 1 ;; esac'
 )
-_END = (
+_YODCTL = (
     f"d=$1; {_SHIPPED}/$2; shift 2; p=$d/yodctl; "
     f'[ -x "$p" ] || {{ p=$s/bin/yodctl; {_FROM_THERE}; }} || p=$(command -v yodctl) || '
     '{ echo "yod: no yod: neither $d/yodctl nor yodctl in PATH" >&2; exit 127; }; '
-    'exec "$p" end-pcts "$@"'
+    'exec "$p" "$@"'
 )
+# The archive itself stays for the time in which the host sends it on.
 _UNPACK = (
-    f'{_SHIPPED}; umask $m; echo "yod: starts"; '
+    f'{_SHIPPED}; umask $m; echo "yod: starts"; a=/dev/null; [ -z "$3" ] || a=$s/$3; '
     '[ "$(uname -m)" = "$2" ] || '
     '{ echo "yod: what is shipped is for $2, and this is $(uname -m)" >&2; exit 1; }; '
-    'if [ -x "$s/$1/bin/pct" ]; then echo "yod: up"; exit 0; fi; '
-    't=$s/.$1.$$; e=$({ mkdir -p "$t" && tar -xzo -f - -C "$t"; } 2>&1) || '
-    '{ rm -rf "$t"; echo "yod: not unpacked in $s: $(echo "$e" | tail -n 1)" >&2; exit 1; }; '
+    'if [ -x "$s/$1/bin/pct" ]; then [ -z "$3" ] || cat >"$a"; echo "yod: up"; exit 0; fi; '
+    't=$s/.$1.$(uname -n).$$; e=$({ mkdir -p "$t" && tee "$a" | tar -xzo -f - -C "$t"; } 2>&1) || '
+    '{ rm -rf "$t" ${3:+"$a"}; '
+    'echo "yod: not unpacked in $s: $(echo "$e" | tail -n 1)" >&2; exit 1; }; '
     'e=$(LD_LIBRARY_PATH="$t/lib" "$t/bin/python3" -IS -c pass 2>&1) || '
-    '{ rm -rf "$t"; echo "yod: what is shipped does not run here: $e" >&2; exit 1; }; '
-    'mv "$t" "$s/$1" && echo "yod: up"'
+    '{ rm -rf "$t" ${3:+"$a"}; echo "yod: what is shipped does not run here: $e" >&2; exit 1; }; '
+    # Hosts with one home may do this at once.
+    'mv -T "$t" "$s/$1" 2>/dev/null || rm -rf "$t"; '
+    '[ -x "$s/$1/bin/pct" ] || { echo "yod: not moved to $s" >&2; exit 1; }; echo "yod: up"'
 )
 
 
@@ -69,17 +73,28 @@ def start(
 
 def end(directory: str, tag: str, shipped: str = "") -> str:
     """The line that ends the user's pcts with a tag, and says how many there were."""
-    return _line(_END, directory, shipped, tag)
+    return _line(_YODCTL, directory, shipped, "end-pcts", tag)
 
 
-def unpack(name: str, machine: str) -> str:
+def unpack(name: str, machine: str, kept_as: str = "") -> str:
     """The line that unpacks an archive of yod from its standard input, if it is not there yet.
 
     Args:
         name: under which it is kept.
         machine: for which it is, as ``uname -m`` has it.
+        kept_as: the name of the archive itself, beside it; empty: it is not kept.
     """
-    return _line(_UNPACK, name, machine)
+    return _line(_UNPACK, name, machine, kept_as)
+
+
+def spread(directory: str, shipped: str = "") -> str:
+    """The line that goes on to further hosts, as its standard input says.
+
+    Args:
+        directory: where yod's commands are here; looked at first.
+        shipped: as for :func:`start`.
+    """
+    return _line(_YODCTL, directory, shipped, "spread")
 
 
 def _line(script: str, *arguments: str) -> str:

@@ -80,11 +80,6 @@ class Bringing:
         self._bebopd = bebopd
         self._last = ""
 
-    @property
-    def lacks_yod(self) -> bool:
-        """The host was reached, and there is no yod."""
-        return self.phase is Phase.FAILED and self.reason.startswith(NO_YOD)
-
     def handle(self, event: Event) -> None:
         """Advance by one event. What comes behind an end changes nothing."""
         match self.phase, event:
