@@ -49,6 +49,7 @@ class Holder:
         self._pids: dict[str, int] = {}
         self._inputs: dict[str, int] = {}
         self._commands = plan.commands
+        self._ends_with = plan.ends_with
 
     def run(self) -> int:
         """Start the commands, and return the exit status when all have ended."""
@@ -60,10 +61,25 @@ class Holder:
         self._timer = reactor.timer(lambda: self._do(machine.due(reactor.monotonic())))
         for command in self._commands:
             self._start(command)
+        if self._ends_with:
+            self._watch_job()
         if machine.left:
             reactor.run()
         reactor.close()
         return 1 if machine.has_failed else 0
+
+    def _watch_job(self) -> None:
+        def over() -> None:
+            watch.close()
+            os.close(fd)
+            self._do(self._machine.told_to_end(self._reactor.monotonic()))
+
+        try:
+            fd = os.pidfd_open(self._ends_with)
+        except OSError:  # it has ended meanwhile
+            self._do(self._machine.told_to_end(self._reactor.monotonic()))
+        else:
+            watch = self._reactor.watch(fd, over)
 
     def _start(self, command: Command) -> None:
         reader, writer = os.pipe2(os.O_CLOEXEC)

@@ -31,10 +31,13 @@ class Plan(Struct, frozen=True):
 
     Attributes:
         key: hex.
+        ends_with: a Unix process id on this host, whose end is the job's; 0: the batch system
+            ends what is left of a job.
     """
 
     key: str
     commands: tuple[Command, ...]
+    ends_with: int = 0
 
 
 class Phase(Enum):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import socket
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -13,7 +14,7 @@ from pathlib import Path
 from msgspec import Struct, json
 
 from native.errors import PartitionError
-from partition.find.batch import SLURM, BatchJob
+from partition.find.batch import OAR, SLURM, BatchJob
 from partition.find.state import STARTER, Daemon, State
 from partition.hosts import launchers, slurm
 from partition.hosts.holding import Command
@@ -34,6 +35,7 @@ class Plan(Struct, frozen=True):
         held: what it is to start; none: it starts the PCTs itself.
         told_up: what it is told when all PCTs are up.
         stays_in_session: the batch system signals and ends it with the job's session.
+        ends_with: the process whose end is the job's; 0: the batch system sees to that.
     """
 
     name: str
@@ -42,12 +44,13 @@ class Plan(Struct, frozen=True):
     held: tuple[Command, ...] = ()
     told_up: bytes = b""
     stays_in_session: bool = False
+    ends_with: int = 0
 
     def told(self, key: bytes) -> bytes:
         """The line that it is told first."""
         if not self.held:
             return key.hex().encode() + b"\n"
-        return json.encode(Held(key.hex(), self.held)) + b"\n"
+        return json.encode(Held(key.hex(), self.held, self.ends_with)) + b"\n"
 
 
 def plan(job: BatchJob, found: State, environment: Mapping[str, str]) -> Plan:
@@ -68,7 +71,27 @@ def plan(job: BatchJob, found: State, environment: Mapping[str, str]) -> Plan:
     dropped = ("XDG_RUNTIME_DIR", "PYTHONPATH")
     given = {name: value for name, value in environment.items() if name not in dropped}
     words = [sys.executable, "-P", "-c", _HOLDER]
-    return Plan(name, tuple(words), given, held, b"up\n", stays_in_session=True)
+    ends_with = script_of(job) if job.system == OAR else 0
+    return Plan(
+        name, tuple(words), given, held, b"up\n", stays_in_session=True, ends_with=ends_with
+    )
+
+
+def script_of(job: BatchJob) -> int:
+    """The process of the job's user that all others of the job on this host come from.
+
+    OAR ends what is left of a job by its cpuset, and where it has none not at all.
+
+    Returns:
+        Its Unix process id; 0: the job's script runs on another host.
+    """
+    if job.hosts[0].partition(".")[0] != socket.gethostname().partition(".")[0]:
+        return 0
+    unix_pid, above = os.getpid(), os.getppid()
+    uid, session = os.geteuid(), os.getsid(0)
+    while above > 1 and processes.owner_of(above) == uid and processes.session_of(above) == session:
+        unix_pid, above = above, processes.parent_of(above)
+    return unix_pid
 
 
 class Starter:

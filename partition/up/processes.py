@@ -48,12 +48,38 @@ def spawn(
 
 def start_ticks(unix_pid: int) -> int:
     """When a process started, in clock ticks since boot; 0: no such process."""
+    fields = _stat_fields(unix_pid)
+    return int(fields[19]) if fields else 0
+
+
+def parent_of(unix_pid: int) -> int:
+    """A process's parent; 0: no such process."""
+    fields = _stat_fields(unix_pid)
+    return int(fields[1]) if fields else 0
+
+
+def session_of(unix_pid: int) -> int:
+    """The id of a process's session; 0: no such process."""
+    fields = _stat_fields(unix_pid)
+    return int(fields[3]) if fields else 0
+
+
+def owner_of(unix_pid: int) -> int:
+    """The effective user of a process; -1: no such process."""
+    try:
+        return os.stat(f"/proc/{unix_pid}").st_uid
+    except OSError:
+        return -1
+
+
+def _stat_fields(unix_pid: int) -> list[bytes]:
+    """What /proc/PID/stat says after the name, from the state on; empty: no such process."""
     try:
         data = Path(f"/proc/{unix_pid}/stat").read_bytes()
     except OSError:
-        return 0
+        return []
     # The name in parentheses may have blanks and parentheses of its own.
-    return int(data.rpartition(b")")[2].split()[19])
+    return data.rpartition(b")")[2].split()
 
 
 def open_pidfd(daemon: Daemon) -> int:

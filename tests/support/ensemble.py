@@ -118,6 +118,11 @@ class Study:
         """The contents of output files."""
         return [path.read_text() for path in sorted(self.out.glob(pattern))]
 
+    def ids(self) -> list[str]:
+        """The scheduler's ids of all that has been submitted, in the order of submissions."""
+        rows = map(json.loads, (self.out / "journal").read_text().splitlines())
+        return [row["job_id"] for row in rows if row.get("job_id")]
+
     def left(self) -> set[int]:
         """Submissions whose ends are not in the journal."""
         left: set[int] = set()

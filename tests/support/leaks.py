@@ -124,6 +124,12 @@ class Watch:
         self._partitions.append((pingd, pingd()))
         self._varying.append((varying, len(varying()), set(daemons)))
 
+    def leave_out(self, processes: Callable[[], set[int]]) -> None:
+        """Do not compare processes that come and go by themselves, nor what they have open."""
+        self._varying.append((processes, 0, set()))
+        for unix_pid in processes():
+            self._descriptors.pop(unix_pid, None)
+
     def check(self) -> None:
         """Raise AssertionError that lists what is left, once it had time to go."""
         try:

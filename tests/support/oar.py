@@ -1,6 +1,6 @@
 """Stand-ins for oarsub, oarstat and oardel: what OAR 2.5.9 reads and writes, for jobs on this host.
 
-OAR's server needs a database that is not here. The commands' options and answers are those of
+Where a real OAR would take too long (tests.support.oar_server). Options and answers are those of
 Debian's oar-user: a name is read from the script's head, oarstat --full has a block for each job,
 oardel has 6 for a job that is over.
 """
