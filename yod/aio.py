@@ -61,11 +61,12 @@ def launch(
         command: a program and its arguments, or members.
         stdin: the whole input of rank 0; None: :meth:`Job.write` brings it.
         timeout: seconds that the job may last; it is ended then, which is no error here.
-        choices: ``label`` and ``raw`` mean nothing here, as output comes as it is.
+        choices: ``label``, ``raw`` and ``merge`` mean nothing here, as output comes as it is.
 
     Raises:
         UsageError: choices that exclude each other, no program, or a wrong size.
     """
+    choices["merge"] = False  # events are of one rank
     choices["raw"] = True  # no line waits for its end: the window is all that is held
     asked = request(command, has_input=stdin != b"", **choices)
     return Job(asked, stdin, Feed, False, timeout)

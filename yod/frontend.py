@@ -282,15 +282,9 @@ def _remote(given: Given) -> tuple[bytes, ...]:
         return ()
     if any(name in given for name in CHECKPOINT_NAMES):
         raise UsageError("--remote-io: ranks with such files cannot be written down (checkpoints)")
-    from yod.plan.remote import chosen  # few launches have any
+    from yod.remote.directories import present  # few launches have any
 
-    directories = chosen([os.path.abspath(value) for value in given["--remote-io"]])
-    for each in directories:
-        try:
-            os.close(os.open(each, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
-        except OSError as error:
-            raise UsageError(f"--remote-io {shown(each)}: {error.strerror}") from None
-    return directories
+    return present(given["--remote-io"], "--remote-io")
 
 
 def _stall_s(given: Given) -> float:

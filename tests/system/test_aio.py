@@ -293,3 +293,18 @@ def test_jobs_of_daemons_and_of_this_process_at_once(start_local):
         assert b"node0" in (both[0].stdout or b"")
 
     asyncio.run(main())
+
+
+def test_a_job_that_stands_still_is_told_in_messages_and_goes_on():
+    async def main() -> None:
+        words = ["sleep", "600"]
+        async with api.launch(words, size=2, stall_s=1, merge=True, partition="embedded") as job:
+            said = []
+            while not (said and said[-1].startswith("[0..1] sleep")):
+                event = await first(job, api.Message)
+                said.append(event.text)
+            assert sum("the job stands still: for " in text for text in said) == 1
+            assert job.result is None
+            job.cancel()
+
+    play(main)

@@ -237,3 +237,26 @@ def test_the_interface_imports_no_asyncio(here):
     text = "import sys; from yod import api; api.run; print('asyncio' in sys.modules)"
     with python(here, text) as process:
         assert process.communicate(timeout=LIMIT_S) == (b"False\n", b"")
+
+
+def test_the_same_line_of_several_ranks_is_collected_once():
+    result = sh("echo all; echo rank $YOD_RANK", size=3, merge=True)
+    lines = result.stdout.splitlines()
+    assert lines[0] == b"[0-2] all"
+    assert sorted(lines[1:]) == [b"[%d] rank %d" % (rank, rank) for rank in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("choices", "text"),
+    [
+        ({"merge": True, "label": True}, "label and merge exclude each other"),
+        ({"merge": True, "raw": True}, "raw and merge exclude each other"),
+        ({"remote_io": "/no/such"}, "remote_io /no/such: No such file or directory"),
+        ({"remote_io": ["/usr"]}, "/usr: ranks need that of their own node"),
+        ({"stall_s": -1}, "stall_s=-1: 0 or more seconds"),
+        ({"stall_s": float("nan")}, "stall_s=nan: 0 or more seconds"),
+    ],
+)
+def test_what_cannot_be_chosen_is_refused_with_its_name(choices, text):
+    with pytest.raises(UsageError, match=text):
+        sh("true", **choices)

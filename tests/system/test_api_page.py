@@ -18,6 +18,8 @@ ON_DAEMONS = {  # examples that need a partition
 }
 PRINTED = {  # by a word of the example
     'api.run(["echo"': r"(hello\n){4}0\n",
+    "merge=True": r"\[0-3\] loaded mesh\n\[2\] two iterations more\n",
+    "remote_io=data": r"(from the host of the program\n){2}back\n",
     "some input": r"(\d \S+ \d+ 0 run \d+\n){2}",
     "JobFailedError": r"[12] .*ended with exit code [12].*\n",
     "no-such-program": r"the job did not end in 0.5 s; .*\nno-such-program: .*\n",

@@ -67,6 +67,7 @@ class GuestLaunch:
             self._collection,
             source,
             takes_signals,
+            prepared.plan.options.remote,
         )
         self._launching = Launching(
             prepared,

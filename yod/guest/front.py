@@ -19,6 +19,7 @@ class GuestFront(OwnFront):
         collection: takes the output; None: it goes to this process's streams.
         source: gives the input; None: it is this process's.
         takes_signals: this process's signals are for the launch. Only in the main thread.
+        remote: directories whose files ranks are to see.
 
     Attributes:
         heard: signals that have come for the launch, in their order.
@@ -32,8 +33,9 @@ class GuestFront(OwnFront):
         collection: Collected | None,
         source: Source | None,
         takes_signals: bool,
+        remote: tuple[bytes, ...] = (),
     ) -> None:
-        super().__init__(reactor, invocation, shared_directory)
+        super().__init__(reactor, invocation, shared_directory, remote)
         self.heard: list[int] = []
         self._collection = collection
         self._source = source

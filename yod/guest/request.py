@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -94,6 +95,9 @@ class Choices(TypedDict, total=False):
         partition: ``host:port``, ``unix:PATH`` or ``embedded``. Default: as docs/yod.md says.
         label: put its rank in front of each line of output.
         raw: output as it comes, not in whole lines.
+        merge: the same line of several ranks once, behind their numbers.
+        remote_io: directories, or one, whose files are those of this host for all ranks.
+        stall_s: when no rank does anything for so long, show where all are; 0: never.
         keep_going: let the others run when a rank fails.
         kill: kill the others at once when a rank fails.
         quiet: no messages of yod but errors.
@@ -130,6 +134,9 @@ class Choices(TypedDict, total=False):
     partition: str
     label: bool
     raw: bool
+    merge: bool
+    remote_io: Word | Sequence[Word]
+    stall_s: float
     keep_going: bool
     kill: bool
     quiet: bool
@@ -196,6 +203,9 @@ def request(
     partition: str = "",
     label: bool = False,
     raw: bool = False,
+    merge: bool = False,
+    remote_io: Word | Sequence[Word] = (),
+    stall_s: float = 0.0,
     keep_going: bool = False,
     kill: bool = False,
     quiet: bool = False,
@@ -220,8 +230,11 @@ def request(
     Raises:
         UsageError: choices that exclude each other, no program, or a wrong number.
     """
-    if label and raw:
-        raise UsageError("label and raw exclude each other")
+    styles = {"label": label, "raw": raw, "merge": merge}
+    if len(names := [name for name, is_chosen in styles.items() if is_chosen]) > 1:
+        raise UsageError(f"{names[0]} and {names[1]} exclude each other")
+    if not (0 <= stall_s < math.inf):
+        raise UsageError(f"stall_s={stall_s}: 0 or more seconds")
     if wait_s is not None and not wait_s >= 0:
         raise UsageError(f"wait_s={wait_s}: 0 or more seconds, or math.inf")
     if exclusive and overlap:
@@ -271,7 +284,9 @@ def request(
             mpi=mpi,
             libpmix=libpmix and os.path.abspath(libpmix),
             has_portals=with_portals,
-            style=Style.LABELLED if label else Style.RAW if raw else Style.WHOLE,
+            style=_style(label, raw, merge),
+            remote=_remote(remote_io),
+            stall_s=float(stall_s),
             overlaps=overlap,
             is_exclusive=exclusive,
             wait_s=wait_s,
@@ -283,6 +298,22 @@ def request(
         limits=limits or limits_module.load(settings),
         settings=settings,
     )
+
+
+def _style(label: bool, raw: bool, merge: bool) -> Style:
+    if merge:
+        return Style.MERGED
+    return Style.LABELLED if label else Style.RAW if raw else Style.WHOLE
+
+
+def _remote(remote_io: Word | Sequence[Word]) -> tuple[bytes, ...]:
+    if not remote_io:
+        return ()
+    from yod.remote.directories import present  # few launches have any
+
+    is_one = isinstance(remote_io, str | bytes | os.PathLike)
+    words: Sequence[Word] = [remote_io] if is_one else remote_io  # type: ignore[list-item,assignment]
+    return present([os.fsdecode(word) for word in words], "remote_io")
 
 
 def read_load_file(path: Word, size: int | None = None, nodes: Nodes = ()) -> tuple[Member, ...]:
