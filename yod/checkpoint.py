@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import stat
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -36,12 +38,28 @@ class Saver:
 
     @contextmanager
     def saving(self) -> Iterator[Path]:
-        """Gives the directory to write to; behind the block the rank has saved itself."""
+        """Gives the directory to write to; behind the block the rank has saved itself.
+
+        What has been printed by then belongs to the checkpoint.
+        """
         self.is_asked = False
         directory = Path(self._directory)
         yield directory
-        with open(directory / SAVED, "wb"):
-            pass
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None and not stream.closed:
+                stream.flush()
+        new = directory / f"{SAVED}.new"  # the name is given to a file that is complete
+        new.write_text("".join(map(_written, (1, 2))))
+        new.rename(directory / SAVED)
 
     def _asked(self, number: int, frame: FrameType | None) -> None:
         self.is_asked = bool(self._directory)
+
+
+def _written(fd: int) -> str:
+    """A line that says how much a file has that is a standard stream; empty: it is none."""
+    try:
+        about = os.fstat(fd)
+    except OSError:
+        return ""
+    return f"{fd} {about.st_size}\n" if stat.S_ISREG(about.st_mode) else ""

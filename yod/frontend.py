@@ -79,8 +79,6 @@ def run(given: Given, words: list[str]) -> int:
     return -result.report.interrupted_by or result.exit_status
 
 
-_AGAIN = "what was written behind it appears again"  # at a restart
-
 # Of the job, and not of the step that it consists of.
 _OF_THE_JOB = ("--detach", "--detach-on-hangup", "--partition", "--wait", "--immediate", "--after")
 
@@ -193,7 +191,9 @@ def prepare(given: Given, words: list[str], invocation: Invocation) -> Prepared:
             raise UsageError(f"{RESTART}: {shown(found.path)} is of {found.backend.value}")
         if found is not None:
             checkpointing = replace(checkpointing, backend=found.backend)
-            warnings = [*warnings, f"goes on from {shown(found.path)}; {_AGAIN}"]
+            if not words and chosen.files is None and chosen.tee is None:
+                chosen = replace(chosen, files=found.files)
+            warnings = [*warnings, f"goes on from {shown(found.path)}; {_behind(found)}"]
     else:
         members, warnings = _members(given, words, invocation)
         found = None
@@ -203,7 +203,7 @@ def prepare(given: Given, words: list[str], invocation: Invocation) -> Prepared:
             found = requeued.last(checkpointing, members, invocation)
             if found is not None:
                 checkpointing = replace(checkpointing, restart=found.path, backend=found.backend)
-                warnings = [*warnings, f"{requeued.told(found, invocation)}; {_AGAIN}"]
+                warnings = [*warnings, f"{requeued.told(found, invocation)}; {_behind(found)}"]
                 if chosen.files is not None:
                     chosen = replace(chosen, files=replace(chosen.files, appends=True))
                 if chosen.tee is not None:
@@ -233,6 +233,15 @@ def prepare(given: Given, words: list[str], invocation: Invocation) -> Prepared:
         is_reached="--dry-run" not in given,
         monotonic=time.monotonic,
     )
+
+
+def _behind(found: Restarted) -> str:
+    """What becomes of output from behind the checkpoint that a job goes on from."""
+    again = "what was written behind it appears again"
+    if found.files is None:
+        return again
+    cut = "the files of the ranks are cut back to it"
+    return cut if found.files.out and found.files.err else f"{cut}, other output appears again"
 
 
 def _last(given: Given, name: str) -> str | None:

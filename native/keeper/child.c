@@ -13,11 +13,13 @@
 #include <unistd.h>
 
 #include "inspect.h"
+#include "output/mark.h"
 #include "message.h"
 #include "remote.h"
 #include "terminal.h"
 
 #define PRELOAD "LD_PRELOAD="
+#define RESTART "YOD_RESTART_DIR="
 
 struct child {
     const struct starter *starter;
@@ -114,13 +116,25 @@ static void take_processors (const struct child *child)
         fail (child, STEP_AFFINITY, errno, "");
 }
 
+/* What the rank has in the checkpoint that it goes on from; NULL: it begins. */
+static const char *restart_of (const struct spec_rank *rank)
+{
+    for (size_t i = 0; i < rank->environment.count; i++)
+        if (strncmp (rank->environment.list[i], RESTART, strlen (RESTART)) == 0)
+            return rank->environment.list[i] + strlen (RESTART);
+    return NULL;
+}
+
 /* Both outputs into one file share its descriptor, and so its end. The files of
  * ranks that have none of their own are appended to by several at once. */
 static void take_files (const struct child *child)
 {
     const struct spec_rank *rank = child->rank;
+    const char *restart = restart_of (rank);
     int how = O_WRONLY | O_CREAT | O_APPEND | O_NOCTTY | O_CLOEXEC;
 
+    if (restart)
+        mark_cut_named (restart);
     if (!(rank->flags & RANK_HAS_FILES))
         return;
     if (!(rank->flags & RANK_APPENDS))
@@ -133,6 +147,8 @@ static void take_files (const struct child *child)
             continue;
         if (f == 0 || strcmp (path, rank->files[0]) != 0)
             fd = open (path, how, 0666);
+        if (fd >= 0 && restart && rank->flags & RANK_APPENDS)
+            mark_cut_opened (restart, fd);
         if ((fd < 0 && f == 0) || (fd < 0 && strcmp (path, rank->files[0]) != 0)
             || dup2 (fd < 0 ? 1 : fd, 1 + f) < 0)
             fail (child, STEP_OUTPUT, errno, path);

@@ -13,9 +13,10 @@ import shutil
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 
 from native import nodelist
-from partition.checkpoint import files
+from partition.checkpoint import files, marks
 from partition.checkpoint.inotify import Inotify
 
 _NAMED_COUNT = 4  # ranks, where more have not saved themselves
@@ -48,7 +49,8 @@ def collect(
     """
     here = os.path.join(directory, collecting)
     os.makedirs(here, exist_ok=True)
-    with Inotify() as inotify:
+    own = dict(zip(ranks, unix_pids, strict=True))
+    with closing(marks.Outputs(own, marks.OPENED)) as outputs, Inotify() as inotify:
         awaited: dict[int, str] = {}
         of_watch: dict[int, int] = {}
         for rank in ranks:
@@ -57,11 +59,13 @@ def collect(
             os.mkdir(path)
             awaited[rank] = path
             of_watch[inotify.watch(path)] = rank
+        directories = dict(awaited)
         given()
-        for rank, unix_pid in zip(ranks, unix_pids, strict=True):
+        for rank, unix_pid in own.items():
             _demand_handled(rank, unix_pid, signal_number)
         say("ready")
-        _await(awaited, inotify, of_watch)
+        _await(awaited, inotify, of_watch, outputs)
+        outputs.put_down(directories)
     found, size = record(place, ranks, here)
     files.write(os.path.join(here, files.node_file(place)), found)
     files.sync_directory(here)
@@ -84,7 +88,9 @@ def _demand_handled(rank: int, unix_pid: int, number: int) -> None:
         raise NotSavedError(f"rank {rank} does not handle {name}, which would end it")
 
 
-def _await(awaited: dict[int, str], inotify: Inotify, of_watch: dict[int, int]) -> None:
+def _await(
+    awaited: dict[int, str], inotify: Inotify, of_watch: dict[int, int], outputs: marks.Outputs
+) -> None:
     """Return when no rank is awaited any more."""
     poll = select.poll()
     poll.register(0, select.POLLIN)
@@ -95,8 +101,10 @@ def _await(awaited: dict[int, str], inotify: Inotify, of_watch: dict[int, int]) 
             if fd == inotify.fd:
                 for number in inotify.read():
                     rank = of_watch[number]
-                    if rank in awaited and os.path.lexists(f"{awaited[rank]}/{files.SAVED}"):
+                    said = f"{awaited.get(rank)}/{files.SAVED}"
+                    if rank in awaited and os.path.lexists(said):
                         del awaited[rank]
+                        outputs.saved(rank, said)
                 continue
             data = os.read(0, _LINE_BYTES)
             if not data:
@@ -105,7 +113,8 @@ def _await(awaited: dict[int, str], inotify: Inotify, of_watch: dict[int, int]) 
             for line in lines:
                 if line == b"over":
                     raise NotSavedError(_late(awaited))
-                awaited.pop(int(line), None)
+                if awaited.pop(int(line), None):
+                    outputs.at_least(int(line))
 
 
 def _late(awaited: dict[int, str]) -> str:

@@ -14,9 +14,10 @@ import select
 import shutil
 import subprocess
 from collections.abc import Sequence
+from contextlib import closing
 
 from native import nodelist
-from partition.checkpoint import criu, files
+from partition.checkpoint import criu, files, marks
 from partition.checkpoint.collecting import NotSavedError, given, record, say
 
 STREAMS = "streams"  # of the rank's pipes, those whose other ends are elsewhere
@@ -53,8 +54,14 @@ def dump(
         os.mkdir(path)
     given()
     say("ready")
-    with _Dumps(paths, dict(zip(ranks, unix_pids, strict=True))) as dumps:
-        dumps.run()
+    own = dict(zip(ranks, unix_pids, strict=True))
+    with closing(marks.Outputs(own, marks.BY_NAME)) as outputs:
+        for rank in ranks:
+            outputs.at_least(rank)
+        with _Dumps(paths, own) as dumps:
+            dumps.run()
+        outputs.written(paths.values())
+        outputs.put_down(paths)
     found, size = record(place, ranks, here)
     files.write(os.path.join(here, files.node_file(place)), found)
     files.sync_directory(here)

@@ -71,6 +71,7 @@ class Recipe(Struct, frozen=True):
         backend: what has saved the ranks: ``signal``, ``criu``.
         tool: its version, where it has one.
         batch_job: the batch job or allocation whose step the job was; empty: of none.
+        out, err: patterns of the files that the ranks write; empty: to yod.
     """
 
     job: str
@@ -82,6 +83,8 @@ class Recipe(Struct, frozen=True):
     backend: str = "signal"
     tool: str = ""
     batch_job: str = ""
+    out: str = ""
+    err: str = ""
 
 
 class Manifest(Struct, frozen=True):

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from native.allocated import ALLOCATION_VARIABLE
 from native.errors import UsageError
 from native.text import shown
-from native.wire.group import RECIPE_MAX_BYTES, Checkpoints
+from native.wire.group import RECIPE_MAX_BYTES, Checkpoints, RankFiles
 from partition.checkpoint import contained, files, finding
 from yod.plan.checkpoint import Backend, Checkpointing
 from yod.plan.checkpoint_options import DIRECTORY
@@ -59,6 +59,7 @@ def prepared(
     if chosen.backend is Backend.CRIU:
         own = contained.without(members)
         plan = replace(plan, names=tuple(shown(member.words[0]) for member in own))
+    written = plan.options.files or RankFiles()
     recipe = files.Recipe(
         job=" ".join(plan.names),
         directory=_text(invocation.directory),
@@ -72,6 +73,8 @@ def prepared(
         backend=(chosen.backend or Backend.SIGNAL).value,
         tool=chosen.tool,
         batch_job=batch_job(invocation),
+        out=_text(os.fsdecode(written.out)),
+        err=_text(os.fsdecode(written.err)),
     )
     encoded = json.encode(recipe)
     if len(encoded) > RECIPE_MAX_BYTES:
@@ -92,6 +95,7 @@ class Restarted(NamedTuple):
         directory: in which it was started.
         backend: what has saved the ranks.
         mpi: what they were offered to find their world by, as ``--mpi`` has it.
+        files: that the ranks wrote, and have marks; None: they wrote to yod.
     """
 
     path: str
@@ -100,6 +104,7 @@ class Restarted(NamedTuple):
     directory: str
     backend: Backend
     mpi: str
+    files: RankFiles | None
 
 
 def restarted(directory: str, *, may_lack: bool) -> Restarted | None:
@@ -121,7 +126,10 @@ def restarted(directory: str, *, may_lack: bool) -> Restarted | None:
         text = f"{shown(path)}: saved by {shown(recipe.backend)}, which this yod cannot read"
         raise UsageError(text) from None
     mpi = recipe.mpi.split()[0] if recipe.mpi else "none"
-    return Restarted(path, manifest.ranks, members, recipe.directory, backend, mpi)
+    written = None
+    if recipe.out or recipe.err:
+        written = RankFiles(os.fsencode(recipe.out), os.fsencode(recipe.err), appends=True)
+    return Restarted(path, manifest.ranks, members, recipe.directory, backend, mpi, written)
 
 
 def batch_job(invocation: Invocation) -> str:

@@ -12,11 +12,12 @@
 #ifndef YOD_CHECKPOINT_H
 #define YOD_CHECKPOINT_H
 
-#include <fcntl.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static volatile sig_atomic_t yod_checkpoint_is_asked;
@@ -56,17 +57,36 @@ static inline int yod_checkpoint_asked(void)
     return yod_checkpoint_is_asked && yod_checkpoint_dir() != NULL;
 }
 
-/* All files are written and closed; 0, or -1 with errno. */
+/* A line that says how much a file has that is a standard stream. */
+static inline int yod_checkpoint_say_(FILE *file, int fd)
+{
+    struct stat about;
+
+    if (fstat(fd, &about) != 0 || !S_ISREG(about.st_mode))
+        return 0;
+    return fprintf(file, "%d %lld\n", fd, (long long)about.st_size);
+}
+
+/*
+ * All files are written and closed; 0, or -1 with errno. What has been printed by then belongs to
+ * the checkpoint, also what stdio still has.
+ */
 static inline int yod_checkpoint_saved(void)
 {
-    char path[4200];
-    int fd, size = snprintf(path, sizeof(path), "%s/saved", yod_checkpoint_dir());
+    char path[4200], whole[4200];
+    int size = snprintf(path, sizeof(path), "%s/saved.new", yod_checkpoint_dir());
+    int is_bad;
+    FILE *file;
 
     yod_checkpoint_is_asked = 0;
     if (size < 0 || (size_t)size >= sizeof(path))
         return -1;
-    fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-    return fd < 0 ? -1 : close(fd);
+    memcpy(whole, path, (size_t)size - 4);
+    whole[size - 4] = '\0';
+    if (fflush(stdout) != 0 || fflush(stderr) != 0 || (file = fopen(path, "w")) == NULL)
+        return -1;
+    is_bad = yod_checkpoint_say_(file, 1) < 0 || yod_checkpoint_say_(file, 2) < 0;
+    return fclose(file) != 0 || is_bad ? -1 : rename(path, whole);
 }
 
 #endif
