@@ -211,6 +211,7 @@ def prepare(given: Given, words: list[str], invocation: Invocation) -> Prepared:
     if checkpointing is not None and checkpointing.backend is Backend.CRIU:
         from partition.checkpoint import contained  # few jobs are
 
+        contained.demand_saveable(members, chosen)
         members, checkpointing, mpi = contained.within(
             members, checkpointing, invocation, chosen, found=found
         )

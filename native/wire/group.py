@@ -151,12 +151,14 @@ class Begin(JobMessage, frozen=True, tag="checkpoint.begin"):
         grace_s: how long the ranks have for that.
         keep: how many whole checkpoints stay in the directory; 0: all.
         recipe: for the root: what a restart has to know; to others it is empty.
+        is_trial: the savers only say whether they could do it.
     """
 
     signal_number: Annotated[int, Meta(ge=0, le=64)]
     grace_s: Interval
     keep: Count
     recipe: Annotated[bytes, Meta(max_length=RECIPE_MAX_BYTES)]
+    is_trial: bool = False
 
 
 class Done(JobMessage, frozen=True, tag="checkpoint.done"):

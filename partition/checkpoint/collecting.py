@@ -62,7 +62,7 @@ def collect(
         directories = dict(awaited)
         given()
         for rank, unix_pid in own.items():
-            _demand_handled(rank, unix_pid, signal_number)
+            demand_handled(rank, unix_pid, signal_number)
         say("ready")
         _await(awaited, inotify, of_watch, outputs)
         outputs.put_down(directories)
@@ -72,7 +72,7 @@ def collect(
     return size
 
 
-def _demand_handled(rank: int, unix_pid: int, number: int) -> None:
+def demand_handled(rank: int, unix_pid: int, number: int) -> None:
     """Refuse to send a rank a signal that would kill it, or do nothing.
 
     Raises:

@@ -59,6 +59,24 @@ def within(
     return inside, replace(chosen, signal_number=0, tool=criu.version(program)), offered
 
 
+def demand_saveable(members: list[Member], options: Options) -> None:
+    """Refuse what CRIU cannot write down, where it is known before the job begins.
+
+    Raises:
+        UsageError: the text names it.
+    """
+    why = ""
+    needs = [member.spec.needs for member in members if member.spec.needs is not None]
+    if any(each.gpus or each.node_gpus for each in needs):
+        why = "GPUs: it cannot save their state"
+    elif options.window is not None:
+        why = "--pty: it cannot save a terminal"
+    elif options.has_portals:
+        why = "--with-portals: it cannot save connections of ranks"
+    if why:
+        raise UsageError(f"{BY} criu with {why}; by {BY} signal the program saves itself")
+
+
 def without(members: list[Member]) -> list[Member]:
     """The members as the user named them."""
     return [replace(member, words=member.words[_FIRST_WORD:]) for member in members]

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from contextlib import closing
 
 from native import nodelist
-from partition.checkpoint import criu, files, marks
+from partition.checkpoint import criu, files, marks, obstacles
 from partition.checkpoint.collecting import NotSavedError, given, record, say
 
 STREAMS = "streams"  # of the rank's pipes, those whose other ends are elsewhere
@@ -59,7 +59,12 @@ def dump(
         for rank in ranks:
             outputs.at_least(rank)
         with _Dumps(paths, own) as dumps:
-            dumps.run()
+            try:
+                dumps.run()
+            except NotSavedError:
+                if why := obstacles.of_ranks(programs(own)):
+                    raise NotSavedError(why) from None
+                raise
         outputs.written(paths.values())
         outputs.put_down(paths)
     found, size = record(place, ranks, here)
@@ -194,6 +199,15 @@ def _trees(unix_pids: dict[int, int]) -> list[_Tree]:
         is_world = os.path.lexists(f"/proc/{unix_pids[rank]}/fd/{_PMI_FD}")
         trees.setdefault(first, _Tree(first, is_world)).programs[rank] = program
     return list(trees.values())
+
+
+def programs(unix_pids: dict[int, int]) -> dict[int, int]:
+    """The process of each rank inside its namespace, by the numbers of this host.
+
+    Raises:
+        NotSavedError: one has ended.
+    """
+    return {rank: each for tree in _trees(unix_pids) for rank, each in tree.programs.items()}
 
 
 def _has_ended(rank: int) -> str:

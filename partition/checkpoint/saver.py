@@ -41,6 +41,12 @@ def _done(words: Sequence[str]) -> str:
 
                 return f"{dump(int(place), *who, directory, collecting)} \n"
             return f"{collect(int(place), int(number), *who, directory, collecting)} \n"
+        case ["inspect", _, number, ranks, unix_pids, _, _]:
+            from partition.checkpoint.trial import demand_possible  # likewise
+
+            own = zip(nodelist.parse(ranks), map(int, unix_pids.split(",")), strict=True)
+            demand_possible(int(number), dict(own))
+            return "0 \n"
         case ["commit", keep, directory, collecting]:
             try:
                 recipe = json.decode(given(), type=files.Recipe)

@@ -5,7 +5,8 @@ whether each of them handles the signal: it would end one that does not. Then th
 signal. The saver waits until each has saved itself, and records what it finds. The votes of all
 nodes go up the tree. Only when all have saved does the root have its saver write the manifest
 and give the checkpoint its name. Whatever fails before that, the checkpoint before stays the
-last one, and the job goes on. Without a signal the saver itself writes the ranks down.
+last one, and the job goes on. Without a signal the saver itself writes the ranks down. In a
+trial it only looks whether that could be done, and votes go up as ever.
 
     IDLE        no checkpoint is being made
     OPENING     the saver makes directories
@@ -116,7 +117,7 @@ class Saving:
         self._state, self._until = State.OPENING, now + OPEN_S
         unix_pids = [self._keepers.unix_pids[rank] for rank in ranks]
         words = (
-            b"collect",
+            b"inspect" if message.is_trial else b"collect",
             b"%d" % self._place,
             b"%d" % message.signal_number,
             format_nodes(ranks).encode(),
@@ -138,7 +139,8 @@ class Saving:
             return []
         self._state, self._until = State.SAVING, now + self._asked.grace_s
         number = self._asked.signal_number
-        return [KeeperSignal(self._job_id, number)] if number else []
+        tells = number and not self._asked.is_trial
+        return [KeeperSignal(self._job_id, number)] if tells else []
 
     def ended(self, event: SaverEnded, now: float) -> list[Action]:
         """No process of the saver is left."""
@@ -206,10 +208,10 @@ class Saving:
             sum(vote.size for vote in votes),
             text=next((vote.text for vote in votes if vote.text), ""),
         )
-        if not self._group.is_root or whole.text:
+        assert self._asked is not None
+        if not self._group.is_root or whole.text or self._asked.is_trial:
             self._state = State.IDLE
             return self._group.up(whole)
-        assert self._asked is not None
         self._votes.given = {SELF: whole}
         self._state, self._until = State.COMMITTING, now + OPEN_S
         keep = b"%d" % self._asked.keep

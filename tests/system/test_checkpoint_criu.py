@@ -139,6 +139,8 @@ def test_ranks_that_know_nothing_of_it_go_on_from_a_checkpoint_to_the_same_bits(
 
 def test_a_job_goes_on_behind_its_checkpoint_by_criu(study):
     yod = study.start()
+    assert study.checkpoint(yod, "--check").out.endswith(": a checkpoint can be made\n")
+    assert list(study.kept.iterdir()) == []
     done = study.checkpoint(yod)
     assert (done.status, done.err) == (0, "")
     study.let(9)
@@ -163,7 +165,10 @@ def test_a_rank_that_cannot_be_written_down_is_named_with_criu_s_reason_and_goes
     yod = study.start("-sz", "1", "python3", str(program), size=1)
     done = study.checkpoint(yod, "--kill")
     assert done.status == 1
-    assert "rank 0: criu cannot write it down: " in done.err
+    assert "rank 0: criu cannot write it down: process " in done.err
+    assert " has a TCP connection to 127.0.0.1:" in done.err
+    trial = study.checkpoint(yod, "--check")
+    assert (trial.status, trial.err) == (1, done.err)
     done = finish(yod)
     assert done.status == 0
 
@@ -184,6 +189,21 @@ def test_without_criu_a_launch_says_what_to_install_and_starts_nothing(embedded,
     done = embedded.yod(*words, "echo", "here", env={"YOD_CRIU": "/nowhere/criu"})
     assert (done.status, done.out) == (125, "")
     assert "no criu here: install CRIU 4.1 or later, or name it in YOD_CRIU" in done.err
+
+
+@pytest.mark.parametrize(
+    ("option", "why"),
+    [
+        ("--gpus-per-rank=1", "GPUs: it cannot save their state"),
+        ("--gpus-per-node=1", "GPUs: it cannot save their state"),
+        ("--with-portals", "--with-portals: it cannot save connections of ranks"),
+    ],
+)
+def test_what_criu_cannot_save_is_refused_before_the_job_begins(embedded, tmp_path, option, why):
+    words = ("--checkpoint-dir", str(tmp_path / "kept"), "--checkpoint-by", "criu")
+    done = embedded.yod(*words, option, "echo", "here", env={"YOD_CRIU": needs_criu()})
+    assert (done.status, done.out) == (125, "")
+    assert f"yod: --checkpoint-by criu with {why}" in done.err
 
 
 def test_a_changed_image_is_named_and_nothing_is_started(embedded, tmp_path):

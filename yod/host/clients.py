@@ -9,7 +9,7 @@ from native.errors import PeerProtocolError
 from native.wire import job
 from yod.host.register import Registration
 from yod.host.status import Status
-from yod.launch.events import Checkpointed, FollowAsked, Followed, Looked, Told
+from yod.launch.events import Checked, Checkpointed, FollowAsked, Followed, Looked, Told
 
 
 class Clients:
@@ -25,8 +25,9 @@ class Clients:
             registration.unix_pid,
         )
         self._clients: set[_Client] = set()
-        self._await: dict[type[job.Request], set[_Client]] = {
+        self._await: dict[type[job.Request | Checked], set[_Client]] = {
             job.Checkpoint: set(),
+            Checked: set(),
             job.Look: set(),
         }
 
@@ -63,6 +64,9 @@ class Clients:
             stacks = told.stacks[: job.STACKS_MAX_BYTES].decode(errors="replace")
             reply = job.Stacks(job.sayable(told.node), stacks, job.sayable(told.text), told.left)
             waiting, is_last = self._await[job.Look], not told.left
+        elif isinstance(told, Checked):
+            reply = job.Refused(job.sayable(told.text)) if told.text else job.Accepted()
+            waiting, is_last = self._await[Checked], True
         else:
             assert isinstance(told, Checkpointed)
             path = job.sayable(told.path.decode(errors="replace"))
@@ -91,8 +95,11 @@ class Clients:
         reply, event = self._status.answer(request, registration.id, registration.began, now)
         if reply is not None:
             client.say(reply)
-        elif type(request) in self._await:
-            self._await[type(request)].add(client)
+        else:
+            is_trial = isinstance(request, job.Checkpoint) and request.is_trial
+            kind: type[job.Request | Checked] = Checked if is_trial else type(request)
+            if kind in self._await:
+                self._await[kind].add(client)
         if isinstance(event, FollowAsked):
             self._followers[client] = event.ranks
             event = self._follow()

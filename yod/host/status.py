@@ -78,7 +78,7 @@ class Status:
             case job.Checkpoint(ends, is_trial):
                 if why := self._machine.why_no_checkpoint(ends=ends):
                     return job.Refused(why), None
-                return (job.Accepted(), None) if is_trial else (None, CheckpointAsked(ends))
+                return None, CheckpointAsked(ends, is_trial=is_trial)
             case job.Look():
                 return None, LookAsked()
             case job.Follow(ranks):

@@ -8,7 +8,7 @@ import signal
 from native.machine import Action
 from native.wire.group import Begin, Done
 from yod.launch.ending import Ending
-from yod.launch.events import CheckpointAsked, Checkpointed, Interrupted, Tell
+from yod.launch.events import Checked, CheckpointAsked, Checkpointed, Interrupted, Tell
 from yod.launch.phases import Phase, Progress
 from yod.launch.report import Report
 from yod.launch.tree import Tree
@@ -48,6 +48,8 @@ class Checkpoints:
         self._ending = ending
         self._began: float | None = None  # None: none is being made
         self._asked = CheckpointAsked(ends=False)
+        self._is_trial = False  # what is being made
+        self._behind: CheckpointAsked | None = None  # asked for during a trial
         self._until: float | None = None
         self._mtbf_s = mtbf_s
         self._cost_s = COST_S
@@ -68,7 +70,7 @@ class Checkpoints:
             return "it was started without --checkpoint-dir"
         if self._progress.phase is not Phase.RUNNING:
             return "its ranks do not run"
-        if self._began is not None:
+        if self._began is not None and not self._is_trial:
             return "" if ends else "a checkpoint is being made already"
         if self._report.size > self._size:
             return "it has started more ranks (MPI_Comm_spawn), which are not written down"
@@ -110,11 +112,15 @@ class Checkpoints:
 
     def asked(self, event: CheckpointAsked, now: float) -> list[Action]:
         """A command or a signal asks for one."""
-        if event.ends and self._began is not None:
+        if self._is_trial:
+            if not event.is_trial and (self._behind is None or event.ends):
+                self._behind = event
+            return []
+        if event.ends and not event.is_trial and self._began is not None:
             self._asked = event  # the job ends behind the one that is being made
             return []
         if why := self.why_not():
-            return [Checkpointed(b"", why)]
+            return [Checked(why) if event.is_trial else Checkpointed(b"", why)]
         return self._begin(event, now)
 
     def done(self, message: Done, now: float) -> list[Action]:
@@ -122,6 +128,11 @@ class Checkpoints:
         if self._began is None:
             return []
         took_s, self._began = now - self._began, None
+        if self._is_trial:
+            self._is_trial = False
+            behind, self._behind = self._behind, None
+            begun = [] if behind is None else self.asked(behind, now)
+            return [Checked(message.text), *begun]
         self._cost_s = max(took_s, COST_MIN_S)
         self._again(now)
         if message.text:
@@ -154,8 +165,10 @@ class Checkpoints:
     def _begin(self, asked: CheckpointAsked, now: float) -> list[Action]:
         chosen = self._chosen
         assert chosen is not None
-        self._began, self._asked = now, asked
-        how = (chosen.signal_number, chosen.grace_s, chosen.keep, chosen.recipe)
+        self._began, self._is_trial = now, asked.is_trial
+        if not asked.is_trial:
+            self._asked = asked
+        how = (chosen.signal_number, chosen.grace_s, chosen.keep, chosen.recipe, asked.is_trial)
         return self._tree.send(Begin(self._tree.job_id, *how))
 
     def _interval_s(self) -> float:

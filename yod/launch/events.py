@@ -71,11 +71,13 @@ class CheckpointAsked(Event, frozen=True):
         ends: the job ends behind it.
         signal_number: that asks for the end, which comes also without a checkpoint; 0: none does.
         is_timeout: the time limit asks for it, likewise.
+        is_trial: it is only to be said whether it could be made.
     """
 
     ends: bool
     signal_number: int = 0
     is_timeout: bool = False
+    is_trial: bool = False
 
 
 class LookAsked(Event, frozen=True):
@@ -290,6 +292,16 @@ class Checkpointed(Told, frozen=True):
     """
 
     path: bytes
+    text: str
+
+
+class Checked(Told, frozen=True):
+    """Answer the commands that have asked whether a checkpoint could be made.
+
+    Attributes:
+        text: why not; empty: it could.
+    """
+
     text: str
 
 

@@ -12,7 +12,7 @@ from native.wire import group, load
 from native.wire.base import State
 from native.wire.group import Checkpoints
 from tests.unit.yod import launch_of
-from yod.launch.events import CheckpointAsked, Checkpointed, Interrupted, Tell
+from yod.launch.events import Checked, CheckpointAsked, Checkpointed, Interrupted, Tell
 from yod.launch.phases import Phase
 from yod.plan.checkpoint import AUTO, Checkpointing, Occasion
 from yod.plan.plan import TimeLimit
@@ -112,6 +112,36 @@ def test_a_second_checkpoint_is_refused_while_one_is_made_but_may_end_the_job():
     assert answer == Checkpointed(b"", "a checkpoint is being made already")
     assert yod.handle(CheckpointAsked(ends=True)) == []
     assert sent(yod.receive(whole()), load.AllDone)
+
+
+@pytest.mark.parametrize("text", ["", "rank 0: it is in the way"])
+def test_a_trial_makes_no_checkpoint_and_says_what_the_nodes_say(text):
+    yod = running(how=replace(HOW, every_s=10.0))
+    (begin,) = sent(yod.handle(CheckpointAsked(ends=False, is_trial=True)), group.Begin)
+    assert begin.is_trial
+    assert yod.handle(CheckpointAsked(ends=False, is_trial=True)) == []
+    assert yod.receive(whole(b"", text)) == [Checked(text)]
+    (begin,) = sent(yod.wait(10.1), group.Begin)  # in its time
+    assert not begin.is_trial
+
+
+def test_what_is_asked_for_during_a_trial_begins_behind_it():
+    yod = running(how=HOW)
+    yod.handle(CheckpointAsked(ends=False, is_trial=True))
+    assert yod.handle(CheckpointAsked(ends=False)) == []
+    assert yod.handle(CheckpointAsked(ends=True)) == []
+    actions = yod.receive(whole(b"", "rank 0: it is in the way"))
+    assert actions[0] == Checked("rank 0: it is in the way")
+    (begin,) = sent(actions, group.Begin)
+    assert not begin.is_trial
+    assert sent(yod.receive(whole()), load.AllDone)
+
+
+def test_a_trial_is_refused_while_a_checkpoint_is_made():
+    yod = running(how=HOW)
+    yod.handle(CheckpointAsked(ends=False))
+    answer = yod.handle(CheckpointAsked(ends=False, is_trial=True))
+    assert answer == [Checked("a checkpoint is being made already")]
 
 
 def test_sigterm_is_followed_by_a_checkpoint_once():
