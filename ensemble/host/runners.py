@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -138,9 +139,31 @@ class Submitting:
                 self._on_event(j.UpdateFailed(str(error)))
                 return
             found = {job.uid: states[job.job_id] for job in jobs if job.job_id in states}
-            self._on_event(j.Updated(asked, found))
+            lost = [job for job in jobs if job.uid not in found]
+            recall = self._backend.recall(lost) if lost else []
+            if recall and shutil.which(recall[0]) is not None:
+                self._recall(recall, lost, asked, found)
+            else:
+                self._on_event(j.Updated(asked, found))
 
         words = self._backend.update(jobs)
+        self._run(words, ended)
+
+    def _recall(
+        self,
+        words: Sequence[str],
+        lost: Sequence[Job],
+        asked: tuple[int, ...],
+        found: dict[int, JobState],
+    ) -> None:
+        """Ask how jobs have ended that the scheduler has forgotten; no answer is no error."""
+
+        def ended(status: int | None, out: str, err: str) -> None:
+            self._keep(words[0], out, err)
+            ends = self._backend.read_ends(out) if status == 0 else {}
+            known = {job.uid: ends[job.job_id] for job in lost if job.job_id in ends}
+            self._on_event(j.Updated(asked, {**found, **known}))
+
         self._run(words, ended)
 
     def cancel(self, jobs: Sequence[Job]) -> None:

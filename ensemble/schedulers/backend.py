@@ -127,6 +127,18 @@ class Indirect(Backend):
         """
         raise NotImplementedError
 
+    def recall(self, jobs: Sequence[Job]) -> list[str]:
+        """The command that asks how jobs have ended that update does not know any more.
+
+        Returns:
+            Empty: the scheduler has none.
+        """
+        return []
+
+    def read_ends(self, output: str) -> Mapping[str, JobState]:
+        """The final states in its output, by job id."""
+        return {}
+
     def find(self, jobs: Sequence[Job]) -> list[str]:
         """The command that looks for jobs by their names."""
         raise NotImplementedError

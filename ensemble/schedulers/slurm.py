@@ -1,4 +1,4 @@
-"""Slurm: a script for each job, sbatch, squeue, scancel. Pure."""
+"""Slurm: a script for each job, sbatch, squeue, sacct, scancel. Pure."""
 
 from __future__ import annotations
 
@@ -67,6 +67,18 @@ class Slurm(Indirect):
                 raise ValueError(f"job {job_id}: unknown state {word}")
             found[job_id] = state
         return found
+
+    def recall(self, jobs: Sequence[Job]) -> list[str]:
+        """The accounting's word: slurmctld forgets a job some time after its end (MinJobAge)."""
+        ids = ",".join(job.job_id for job in jobs)
+        words = ["--noheader", "--parsable2", "--allocations", "--format=JobIDRaw,State"]
+        return ["sacct", *words, f"--jobs={ids}"]
+
+    def read_ends(self, output: str) -> Mapping[str, JobState]:
+        """By id. A job that the accounting takes for a running one may be lost all the same."""
+        rows = (line.partition("|") for line in output.splitlines())
+        states = {job_id: _STATES.get(word.partition(" ")[0]) for job_id, _, word in rows}
+        return {job_id: state for job_id, state in states.items() if state and state.is_final}
 
     def find(self, jobs: Sequence[Job]) -> list[str]:
         """The same question: a name is the last field, as it may have any character."""

@@ -149,6 +149,26 @@ def test_a_job_that_vanishes_from_squeue_is_cancelled_and_asked_for_again(study)
     made.is_clean()
 
 
+SACCT = r"""
+for word; do case $word in --jobs=*) ids=${word#--jobs=} ;; esac; done
+for id in $(echo "$ids" | tr , ' '); do echo "$id|COMPLETED"; done; exit 0
+"""
+
+
+def test_a_job_that_squeue_has_forgotten_has_ended_as_sacct_says(study):
+    made = study(server=SERVER_OF_4)
+    forgets = '$real "$@" | grep -v -e "|COMPLETED|.*-3$"; exit 0'
+    made.environment.update(stand_in(made, "squeue", forgets))
+    made.environment.update(stand_in(made, "sacct", SACCT))
+    done = made.run()
+    assert done.status == 0, done.err
+    assert "the scheduler knows it no more" not in done.err
+    (said,) = made.files("job.*.server.out")
+    assert re.findall(r"^1 (FAILED|TERMINATED)$", said, re.M) == ["TERMINATED"]
+    assert re.fullmatch(r"\d+\|COMPLETED\n", (made.out / "sacct.out").read_text())
+    made.is_clean()
+
+
 @pytest.mark.mpi
 @pytest.mark.skipif(shutil.which("mpirun.openmpi") is None, reason="no Open MPI")
 def test_a_study_runs_by_yod_by_open_mpi_and_by_slurm_with_one_word_changed(study):

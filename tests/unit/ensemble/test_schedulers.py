@@ -83,6 +83,8 @@ def test_answers_of_slurm_are_read():
         "20": JobState.FAILED,
     }
     assert slurm.read_names(text)["a|b"] == "19"
+    ends = "17|COMPLETED\n18|CANCELLED by 1000\n19|RUNNING\n20|DREAMING\n\n"
+    assert slurm.read_ends(ends) == {"17": JobState.TERMINATED, "18": JobState.FAILED}
     with pytest.raises(ValueError, match="job 17: unknown state DREAMING"):
         slurm.read_states("17|DREAMING|x\n")
     with pytest.raises(ValueError):
