@@ -23,6 +23,7 @@ class Counted:
     def __init__(self, nodes: NodeTable, left: Callable[[Node], Share]) -> None:
         self._nodes = nodes
         self._left = left
+        self._is_now = left is Node.left
         self._taken: dict[int, list[Share]] = {}
 
     def room(self, spec: NodeSpec, number: int, most: int) -> int:
@@ -32,7 +33,8 @@ class Counted:
         node = self._nodes.get(number)
         if node is None:
             return 0
-        if not node.given and number not in self._taken and spec.needs.binding is None:
+        is_whole = self._is_now and not node.given and number not in self._taken
+        if is_whole and spec.needs.binding is None:
             return min(most, spec.needs.room(node.memory, len(node.gpus)))  # as most nodes
         left = self._left_of(node)
         most = min(most, spec.needs.room(left.memory, left.gpus))

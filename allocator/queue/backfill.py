@@ -29,6 +29,7 @@ from allocator.queue.plan import Plan
 from allocator.queue.policy import Preemption, Running, Turn
 from allocator.queue.preemption import victims_of
 from allocator.queue.profile import Profile, Start
+from allocator.queue.supply import stocks_of
 from native.duration import written
 from native.errors import Refusal
 from native.limits import Limits
@@ -68,6 +69,7 @@ class Backfill:
         self._limits = limits
         self._running = running
         self._admission = admission
+        self._stocks = stocks_of(nodes, jobs)
         self._plan: Plan | None = None
         self._turned = 0  # the count of the jobs, when it was made
 
@@ -359,7 +361,8 @@ class Backfill:
             gone: jobs that are to end now.
         """
         ends = ((OVERDUE_S, job) if job.job_id in gone else self._end_of(job) for job in self._jobs)
-        return Profile(self._nodes, self._placement, ends, self._bookings(unix_time), unix_time)
+        kept = self._bookings(unix_time)
+        return Profile(self._nodes, self._placement, self._stocks, ends, kept, unix_time)
 
     def _bookings(self, unix_time: float) -> list[Booking]:
         """What is kept for some users, now or later."""
@@ -372,7 +375,7 @@ class Backfill:
         kept = against(bookings, claim.uid, unix_time, unix_time + lasts_s) if bookings else []
         if not kept or not self._slots.fits(request, claim):
             return ""
-        profile = Profile(self._nodes, self._placement, (), kept, unix_time)
+        profile = Profile(self._nodes, self._placement, self._stocks, (), kept, unix_time)
         if profile.earliest(request, claim, lasts_s, OVERDUE_S) is not None:
             return ""
         limit = f"it may need them for {written(time_s)}" if time_s else "it has no time limit"

@@ -1,12 +1,14 @@
 """The free slots of all nodes from now on: as running jobs end, and others are expected to begin.
 
+Memory and GPUs likewise (:mod:`allocator.queue.supply`).
+
 Times are seconds from now. A row holds from its time to that of the next one; the last for ever.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from math import inf
 
@@ -21,6 +23,7 @@ from allocator.nodes.bookings import Booking, against
 from allocator.nodes.node import Node
 from allocator.nodes.placement import ArrayPlacement
 from allocator.nodes.table import NodeTable
+from allocator.queue.supply import Stock, Supply, room_for, supplied
 from native.wire.alloc import NodeRequest, Share
 
 ROWS_COUNT = 128  # of ends of running jobs; where there are more, some are taken for later
@@ -46,6 +49,7 @@ class Profile:
 
     Args:
         placement: how slots are chosen, and what is free now.
+        stocks: what no job has of memory and GPUs now.
         ends: running jobs, and the seconds until each is expected to end.
         bookings: nodes that are kept for some users for a time.
         at: unix time.
@@ -55,6 +59,7 @@ class Profile:
         self,
         nodes: NodeTable,
         placement: ArrayPlacement,
+        stocks: Mapping[str, Stock],
         ends: Iterable[tuple[float, Job]],
         bookings: Sequence[Booking] = (),
         at: float = 0.0,
@@ -66,8 +71,10 @@ class Profile:
         self._since_now: list[Slots] = []  # what is free in all rows up to each
         self._sums = [_sum(self._rows[0])]  # most rows are too small for a request
         self._ended: list[tuple[float, int]] = []  # times of ends, and jobs
-        for end, jobs in _by_end(ends).items():
+        by_end = _by_end(ends)
+        for end, jobs in by_end.items():
             self._add_ends(end, jobs)
+        self._supply = Supply(stocks, len(self._rows[0]), by_end)
         self._bookings = bookings
         self._at = at
         for booking in bookings:  # others may begin then
@@ -113,6 +120,9 @@ class Profile:
             starts = [start for each in asked if (start := self.earliest(*each)) is not None]
             return min(starts, key=lambda start: (start.at, node_count(start.picks)), default=None)
         wanted = request.slots
+        needs = [spec.needs for spec in request.specs if spec.needs is not None]
+        is_bound = any(each.binding is not None for each in needs)
+        only = request.specs[0] if len(request.specs) == 1 else None
         first = self._split(since)
         for index, at in enumerate(self._times[first:], first):
             if at >= before:
@@ -127,8 +137,16 @@ class Profile:
                 free = self._without_booked(free, claim.uid, at, at + time_s)
             if _sum(free) < wanted:
                 continue
+            left: Callable[[Node], Share] = Node.left
+            if needs:
+                least = self._supply.least(needs, at, at + time_s)
+                left = supplied(least, self._left_at(at) if is_bound else None)
+                if only is not None and (room := room_for(only, least)) is not None:
+                    free = np.minimum(free, room)
+                    if _sum(free) < wanted:
+                        continue
             placement = self._placement.with_free(free.astype(np.int64)).admitting(claim)
-            picks = attempt(request.specs, self._nodes, placement, self._left_at(at))
+            picks = attempt(request.specs, self._nodes, placement, left)
             if isinstance(picks, list):
                 return Start(at, picks, placement)
         return None
@@ -140,8 +158,8 @@ class Profile:
 
         Args:
             given_to: the job that has them, as the nodes know; 0: one that has no limit. None: they
-                are kept. Its memory and its cores are not counted then, so nobody gets a slot
-                beside it.
+                are kept. Cores that its ranks are bound to are not counted then, so nobody gets a
+                slot beside it.
         """
         if given_to:
             self._ended.append((start.at + time_s, given_to))
@@ -149,12 +167,13 @@ class Profile:
         numbers = np.fromiter(slots, dtype=np.int64, count=len(slots))
         taken = np.fromiter(slots.values(), dtype=np.int32, count=len(slots))
         is_alone = request.is_exclusive or (
-            given_to is None and any(spec.needs is not None for spec in request.specs)
+            given_to is None and any(spec.needs and spec.needs.binding for spec in request.specs)
         )
         unshared = [n for n in slots if (node := self._nodes.get(n)) and node.is_exclusive]
-        first = bisect_left(self._times, start.at)
+        first, last = bisect_left(self._times, start.at), self._split(start.at + time_s)
         del self._since_now[first:]
-        for index in range(first, self._split(start.at + time_s)):
+        self._supply.take(start.at, start.at + time_s, request.specs, start.picks)
+        for index in range(first, last):
             row = self._rows[index]
             row[numbers] = 0 if is_alone else row[numbers] - taken
             row[unshared] = 0
@@ -210,7 +229,7 @@ class Profile:
         return totals
 
     def _left_at(self, at: float) -> Callable[[Node], Share]:
-        """Memory, GPUs and cores of a node that no job has at a time."""
+        """What no job has of a node at a time; of memory and GPUs only what runs now is counted."""
         if not at:
             return Node.left
         gone = {job_id for end, job_id in self._ended if end <= at}

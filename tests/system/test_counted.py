@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.batch import Jobs
 from tests.support.partition import BIN, Partition, finish
 
 SHOW = ("sh", "-c", "echo $YOD_RANK $YOD_NODE $CUDA_VISIBLE_DEVICES $HIP_VISIBLE_DEVICES")
@@ -40,3 +41,25 @@ def test_steps_take_what_their_allocation_was_given(two):
     assert sorted(done.out.splitlines()) == ["0 0", "1 0"], done
     assert "3 GPUs on each node requested, no node has more than 2" in done.err, done
     assert "2 GiB of memory on each node requested, the largest node has 1 GiB" in done.err, done
+
+
+def test_who_waits_for_memory_and_gpus_knows_when_and_is_passed_only_by_who_needs_none(
+    two, tmp_path
+):
+    jobs = Jobs(two, tmp_path)
+    hold = ("--wrap", "echo up > said; read line <go")
+    for node in ("0", "1"):
+        jobs.submit("-list", node, "--mem", "3G", "-time", "60", *hold)
+        jobs.said.until("up\n")
+    asks = ("--mem", "2G", "--gpus-per-node", "3", "-sz", "2", "-N", "2", "-time", "10")
+    waits = jobs.submit(*asks, "--wrap", "true")
+    done = jobs.yodjob("why", waits)
+    assert "2 ranks requested on 2 nodes" in done.out and " (in 59:" in done.out, done
+    long = jobs.submit("--gpus-per-node", "1", "-time", "2:00:00", "--wrap", "true")
+    assert jobs.wait(jobs.submit("--mem", "1G", "-time", "10", "--wrap", "true")) == 0
+    assert jobs.wait(jobs.submit("-time", "2:00:00", "-sz", "3", "--wrap", "true")) == 0
+    assert jobs.state(long) == "PENDING"
+    for _ in range(2):
+        jobs.go.say()
+    assert jobs.wait(waits, long) == 0
+    jobs.close()

@@ -4,6 +4,8 @@ import random
 
 import pytest
 
+from allocator.jobs.assign import RequestRefused
+from allocator.nodes.access import STRANGER
 from allocator.nodes.placement import ArrayPlacement
 from allocator.queue.backfill import Backfill
 from native.errors import Refusal
@@ -36,6 +38,14 @@ class Backfilled(BatchPartition):
         self.receive(source, message, principal)
         self.keep()
         return max(job.job_id for job in self.machine.batch)
+
+    def could(self, asked):
+        """Whether the partition could ever give this."""
+        try:
+            self.machine._requests.could(STRANGER, asked)
+        except RequestRefused:
+            return False
+        return True
 
     def state(self, job_id):
         job = self.machine.batch.get(job_id)
@@ -188,23 +198,90 @@ def test_memory_and_whole_nodes_are_kept_as_well_as_slots(is_exclusive):
     assert partition.has_slots(both, long, short) == [False, False, True]
 
 
-def test_what_is_expected_to_have_memory_shares_its_node_with_nobody_then():
-    partition = Backfilled(1, 4)
+@pytest.fixture
+def counted():
+    """Two nodes of four slots with memory and GPUs."""
+    partition = Backfilled(2, 4)
     for node in partition.machine.nodes:
-        node.memory = 4096
-    needs = Needs(memory=4096)
-    first = partition.job(1, HOUR_S, spec=spec(1, needs=needs))
-    second = partition.job(1, HOUR_S, spec=spec(1, needs=needs))
-    long, short = partition.job(1, HOUR_S + 1), partition.job(1, HOUR_S)
-    assert partition.has_slots(first, second, long, short) == [True, False, False, True]
+        node.memory, node.gpus = 4096, ("a", "a")
+    return partition
 
 
+def test_who_waits_for_memory_is_expected_when_it_is_free_and_keeps_no_slot_beside(counted):
+    whole = Needs(memory=4096)
+    first, other = (
+        counted.job(1, time_s, spec=spec(1, needs=whole)) for time_s in (HOUR_S, 2 * HOUR_S)
+    )
+    second = counted.job(1, HOUR_S, spec=spec(1, needs=whole))
+    third = counted.job(1, HOUR_S, spec=spec(1, needs=whole))
+    assert counted.has_slots(first, other, second, third) == [True, True, False, False]
+    assert [counted.begins_in(each) for each in (second, third)] == [HOUR_S, 2 * HOUR_S]
+    long = [counted.job(1, 9 * HOUR_S) for _ in range(4)]  # beside them; none has any memory
+    assert counted.has_slots(*long) == [True] * 4
+    assert [counted.begins_in(each) for each in (second, third)] == [HOUR_S, 2 * HOUR_S]
+    counted.end(first)
+    assert counted.has_slots(second) == [True]
+
+
+def test_who_would_have_the_memory_of_one_that_waits_does_not_pass_it(counted):
+    for number in (0, 1):
+        counted.job(1, HOUR_S, spec=spec(1, number, needs=Needs(memory=2048)))
+    both = spec(2, 0, 1, one_per_node=True, needs=Needs(memory=4096))
+    waits = counted.job(2, HOUR_S, spec=both)
+    small = spec(1, needs=Needs(rank_memory=1024))
+    long, short = counted.job(1, HOUR_S + 1, spec=small), counted.job(1, HOUR_S, spec=small)
+    assert counted.has_slots(waits, long, short) == [False, False, True]
+    assert counted.begins_in(waits) == HOUR_S
+
+
+def test_gpus_are_kept_as_memory_is(counted):
+    for number in (0, 1):
+        counted.job(1, HOUR_S, spec=spec(1, number, needs=Needs(gpus=1)))
+    waits = counted.job(2, HOUR_S, spec=spec(2, needs=Needs(gpus=2)))
+    one = spec(1, needs=Needs(gpus=1))
+    long, short = counted.job(1, HOUR_S + 1, spec=one), counted.job(1, HOUR_S, spec=one)
+    assert counted.has_slots(waits, long, short) == [False, False, True]
+    assert counted.has_slots(counted.job(1, 2 * HOUR_S)) == [True]
+    assert counted.begins_in(waits) == HOUR_S
+
+
+def test_what_several_that_wait_keep_is_counted_at_each_time(counted):
+    counted.job(1, HOUR_S, spec=spec(1, 0, needs=Needs(memory=4096)))
+    counted.job(1, 4 * HOUR_S, spec=spec(1, 1, needs=Needs(memory=4096)))
+    half = Needs(memory=2048)
+    first, second, third = (counted.job(1, HOUR_S, spec=spec(1, needs=half)) for _ in range(3))
+    expected = [counted.begins_in(each) for each in (first, second, third)]
+    assert expected == [HOUR_S, HOUR_S, 2 * HOUR_S]
+
+
+def test_a_node_that_came_back_with_less_memory_is_waited_for(counted):
+    counted.job(1, HOUR_S, spec=spec(1, 0, needs=Needs(memory=4096)))
+    counted.machine.nodes.get(0).memory = 1024
+    waits = counted.job(1, HOUR_S, spec=spec(1, 0, needs=Needs(memory=1024)))
+    assert counted.begins_in(waits) == HOUR_S
+
+
+def wanted(chance, total, is_counted):
+    """A request of any size, that may need memory or GPUs as well."""
+    size = chance.randint(1, total)
+    if not is_counted or chance.random() < 0.3:
+        return spec(size)
+    if chance.random() < 0.5:
+        return spec(size, needs=Needs(rank_memory=chance.randint(0, 2), gpus=chance.randint(0, 1)))
+    count = chance.randint(1, min(size, 4))
+    needs = Needs(memory=chance.randint(0, 4), node_gpus=chance.randint(0, 2))
+    return spec(size, node_count=count, needs=needs)
+
+
+@pytest.mark.parametrize("is_counted", [False, True])
 @pytest.mark.parametrize("seed", range(20))
-def test_nobody_delays_the_first_and_all_run(seed):
+def test_nobody_delays_the_first_and_all_run(seed, is_counted):
     """Jobs of any size and time, which end before their limits."""
     chance = random.Random(seed)
     partition = Backfilled(chance.randint(1, 4), chance.randint(1, 4))
     total = partition.machine.nodes.slots()
+    for node in partition.machine.nodes:
+        node.memory, node.gpus = chance.randint(2, 8), ("a",) * chance.randint(1, 3)
     ends, promised, waiting = {}, {}, []
 
     def look():
@@ -221,8 +298,10 @@ def test_nobody_delays_the_first_and_all_run(seed):
 
     for _ in range(60):
         if chance.random() < 0.6 and partition.count < 25:
-            size = chance.randint(1, total)
-            waiting.append(partition.job(size, float(chance.randint(1, 100))))
+            asked = wanted(chance, total, is_counted)
+            time_s = float(chance.randint(1, 100))
+            if partition.could(asked):
+                waiting.append(partition.job(0, time_s, spec=asked))
         elif ends:
             job_id = min(ends, key=ends.__getitem__)
             partition.now = max(partition.now, ends.pop(job_id))
