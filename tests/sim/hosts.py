@@ -11,7 +11,7 @@ from native.port.port import ObjectArrived, ObjectFailed, ObjectSent
 from native.wire import keeper as wire
 from native.wire import pmix
 from native.wire.load import ShippedObject
-from pct import events, pmi_events
+from pct import events, pmi_events, rare_events
 from pct.node import Node
 from tests.sim import rules
 from tests.sim.actor import Actor
@@ -21,6 +21,7 @@ from tests.sim.keeper import FakeKeeper
 from tests.sim.network import Process
 from tests.sim.pmix import Health, PmixServer
 from tests.sim.ranks import RankProcess
+from tests.sim.remotes import Mounts
 from tests.sim.savers import Savers
 from tests.sim.system import Host
 
@@ -56,6 +57,7 @@ class PctActor(Actor):
         self.host = host
         self.parts: dict[int, JobParts] = {}
         self.savers = Savers(self)
+        self.mounts = Mounts(self)
         process = Process(f"pct{number}", host.name, pct_id(number))
         process.slowness = host.slowness
         process.principal_to = lambda other: Principal(PrincipalKind.PARTITION, 0)
@@ -82,6 +84,7 @@ class PctActor(Actor):
         for job_id in self.parts:
             self._close_clients(job_id)
         self.parts.clear()
+        self.mounts.gone()
         self.sim.objects.forget(self.process)
 
     # -- events in ----------------------------------------------------------
@@ -184,6 +187,8 @@ class PctActor(Actor):
                 parts.receiving.discard(number)
             case events.StartKeeper(job_id, spec, world):
                 self._start_keeper(job_id, spec, world)
+                if spec.remote:
+                    self.mounts.begin(job_id)
             case events.GiveMap(job_id, _, ids):
                 sim.truths[job_id].gives_map(self.number, ids)
             case events.KeeperGo(job_id, world):
@@ -193,6 +198,7 @@ class PctActor(Actor):
                 for keeper in self._keepers(job_id):
                     keeper.signal(number)
             case events.KeeperEnd(job_id, ended):
+                self.mounts.abort(job_id)
                 for keeper in self._keepers(job_id, ended):
                     keeper.end()
                 if ended is None and (server := self._pmix(job_id)):
@@ -233,6 +239,8 @@ class PctActor(Actor):
                 if socket := self._socket(job_id, connection):
                     del self.parts[job_id].sockets[connection]
                     socket.hang_up()
+            case rare_events.AnswerRemote() | rare_events.PauseRemote():
+                self.mounts.perform(action)
             case events.HelperAction():
                 self.savers.perform(action)
             case events.DropJob(job_id):
@@ -425,6 +433,7 @@ class PctActor(Actor):
             return
         self._close_clients(job_id)
         self.savers.drop(job_id)
+        self.mounts.abort(job_id)
         del self.parts[job_id]
         for keeper in parts.keepers.values():
             keeper.hang_up()

@@ -33,6 +33,7 @@ from tests.sim.actor import FOR_EVER, Actor
 from tests.sim.apps import MISSING, Program
 from tests.sim.clock import Violation
 from tests.sim.network import Process
+from tests.sim.remotes import Server
 from tests.sim.truth import JobTruth
 from yod.launch import events
 from yod.launch.machine import Launch
@@ -112,6 +113,7 @@ class YodActor(Actor):
         self._input_left = job.input_bytes
         self._input_over = False
         self._written = 0
+        self.server = Server(self)  # of remote files
         self._seen = 0  # by the user, at the terminal or when they come back
         self._has_dropped = False
         self._gap = 0
@@ -245,6 +247,8 @@ class YodActor(Actor):
                 self.answers.append(text)
                 if not text:
                     self.checkpoints.append(path)
+            case events.ServeRemote():
+                self.server.perform(action)
             case events.Suspend():
                 self.stopped_until = sim.clock.now + self._stop_s
                 sim.clock.after(self._stop_s, lambda: self.handle(events.Continued()))
