@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -72,6 +73,23 @@ int house_find (const struct house_order *order)
     return order->is_shared ? find_shared (order) : find_own (order);
 }
 
+/* Every rank of the world has the same but for its number. */
+static void take_environment (char *lines, int rank)
+{
+    char number[16];
+    char *rest = NULL;
+
+    snprintf (number, sizeof (number), "%d", rank);
+    for (char *line = strtok_r (lines, "\n", &rest); line; line = strtok_r (NULL, "\n", &rest)) {
+        char *value = strchr (line, '=');
+
+        if (!value)
+            continue;
+        *value = '\0';
+        setenv (line, strcmp (line, "PMIX_RANK") == 0 ? number : value + 1, 1);
+    }
+}
+
 pid_t house_enter (int house, int rank, const int *fds, pid_t *programp)
 {
     struct post post = { .rank = rank };
@@ -90,6 +108,7 @@ pid_t house_enter (int house, int rank, const int *fds, pid_t *programp)
         fprintf (stderr, "yod-init: %s\n", post.trouble);
         return -1;
     }
+    take_environment (post.environment, rank);
     *programp = post.program;
     return post.init;
 }

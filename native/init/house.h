@@ -20,12 +20,17 @@
 /* before: the signals that criu begins with blocked.
  * images: where the tree is written down; "": it begins.
  * checkpoint: the directory with those of the ranks.
+ * server: a command of the shell that starts a PMIx server for the ranks, which
+ *   becomes one of the tree; NULL: none.
+ * has_server: the tree has one.
  * count: ranks that belong together; is_shared: they find one another. */
 struct house_order {
     const char *criu;
     const sigset_t *before;
     const char *images;
     const char *checkpoint;
+    const char *server;
+    bool has_server;
     int count;
     bool is_shared;
 };
@@ -34,7 +39,7 @@ struct house_order {
  * line that says why. */
 int house_find (const struct house_order *order);
 
-/* Come in. fds: of a rank that is brought back: those that take the places of its
+/* Come in, and take the environment that is for this rank. fds: of a rank that is brought back: those that take the places of its
  * pipes, by the numbers in the file `streams`; POST_FDS, -1: none.
  * Returns process 1, and in `programp` the rank's program if it has been brought
  * back, as the host numbers them; -1 after a line that says why. */

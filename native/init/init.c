@@ -3,12 +3,15 @@
  *     yod-init CRIU start PROGRAM [ARGUMENT]...        argument 0 first
  *     yod-init CRIU restore PROGRAM [ARGUMENT]...
  *     yod-init CRIU start-tree, restore-tree           every signal to the group
+ *     yod-init CRIU 'start pmix COMMAND' PROGRAM [ARGUMENT]...
+ *     yod-init CRIU 'restore pmix' PROGRAM [ARGUMENT]...
  *     yod-init                                         run by CRIU, see shared.h
  *
  * `start` runs PROGRAM in a PID and an IPC namespace (house.h): the ids that it
  * knows are free wherever it is brought back. Where its environment leads to a
  * server of PMI, the rank is one of a world: those of the node share the
- * namespaces. `restore` has CRIU bring it back from the directory
+ * namespaces. So they do with `pmix`, where COMMAND starts a PMIx server that is one
+ * of the tree. `restore` has CRIU bring it back from the directory
  * YOD_RESTART_DIR; a rank that has none there had ended.
  *
  * Either way this process stays outside, as what the keeper knows as the rank: it
@@ -46,6 +49,7 @@
 
 #define FIRST_OF_PROGRAM 3
 #define WORDS_LEAST 5
+#define WITH_PMIX " pmix"
 #define TREE_VARIABLE "YOD_TREE"        /* process 1 of what CRIU writes down */
 
 static int fail (const char *what)
@@ -234,6 +238,26 @@ static int keep_shared (void)
     return images && shared_keep (number_of (TREE_VARIABLE, 0), images) == 0 ? 0 : 1;
 }
 
+/* Those of MPI libraries that need no address of a host and no directory, if the
+ * user has not. */
+static void choose_transports (void)
+{
+    setenv ("UCX_TLS", "self,sysv,cma", 0);
+    setenv ("OMPI_MCA_pml", "ob1", 0);
+    setenv ("OMPI_MCA_btl", "^tcp,ofi,uct,openib,usnic", 0);
+    setenv ("OMPI_MCA_mtl", "^ofi,psm,psm2", 0);
+    setenv ("OMPI_MCA_osc", "^ucx", 0);
+    setenv ("OMPI_MCA_orte_create_session_dirs", "0", 0);
+}
+
+/* The first word of a text is this one. */
+static bool has_word (const char *text, const char *word)
+{
+    size_t n = strcspn (text, " ");
+
+    return strlen (word) == n && strncmp (text, word, n) == 0;
+}
+
 int main (int count, char **words)
 {
     struct house_order order = { .images = "", .count = 1 };
@@ -250,6 +274,9 @@ int main (int count, char **words)
         return EXIT_NEVER_STARTED;
     }
     is_restore = strncmp (words[2], "restore", strlen ("restore")) == 0;
+    order.has_server = strstr (words[2], WITH_PMIX) != NULL;
+    if (order.has_server && !is_restore)
+        order.server = strstr (words[2], WITH_PMIX) + strlen (WITH_PMIX);
     if (is_restore && (!directory || access (directory, F_OK) != 0))
         return 0;
     sigfillset (&heard);
@@ -260,19 +287,19 @@ int main (int count, char **words)
     order.criu = words[1];
     order.before = &before;
     is_of_world = pmi_is_offered ();
-    if (is_of_world)
+    if (is_of_world || order.has_server)
         order.count = number_of ("YOD_LOCAL_SIZE", 1);
     if (is_restore && read_tree (directory, &order) != 0)
         return EXIT_NEVER_STARTED;
-    order.is_shared = is_of_world || order.count > 1;
+    order.is_shared = is_of_world || order.has_server || order.count > 1;
     if ((house = house_find (&order)) < 0)
         return EXIT_NEVER_STARTED;
     if (is_of_world && pmi_open (FD_DOWN, FD_UP, theirs) != 0) {
         fail ("pipes");
         return EXIT_NEVER_STARTED;
     }
-    if (is_of_world)
-        setenv ("UCX_TLS", "self,sysv,cma", 0); /* these find no address of a host */
+    if (order.is_shared)
+        choose_transports ();
     if (is_restore && is_of_world)
         pmi_is_another ();
     init = house_enter (house, number_of ("YOD_RANK", 0), is_restore ? given : NULL, &program);
@@ -287,5 +314,6 @@ int main (int count, char **words)
     }
     if (is_restore)
         affinity_give (program);
-    return serve (program, &heard, strstr (words[2], "-tree") != NULL);
+    return serve (program, &heard, has_word (words[2], "start-tree")
+                                   || has_word (words[2], "restore-tree"));
 }

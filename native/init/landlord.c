@@ -1,6 +1,7 @@
 #include "landlord.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <sched.h>
@@ -21,7 +22,8 @@
 #include "shared.h"
 
 #define PARENT_DIED SIGUSR1
-#define N_OWN_FDS 2
+#define N_OWN_FDS 3
+#define TOLD_FD 3                       /* of a server, pct/pmix_server/own.py */
 
 struct guest {
     int32_t rank;
@@ -35,6 +37,9 @@ struct guest {
 static struct {
     const struct house_order *order;
     int fd, signals;
+    int told;                           /* by the server; -1: all, or there is none */
+    char environment[ENVIRONMENT_BYTES];
+    size_t n_told;
     const char *path;
     pid_t keeper, init;
     char trouble[TROUBLE_BYTES];
@@ -70,11 +75,43 @@ static void begin (void)
         snprintf (l.trouble, sizeof (l.trouble), "fork: %s", strerror (errno));
 }
 
+static _Noreturn void be_server (int told)
+{
+    setsid ();
+    dup2 (told, TOLD_FD);
+    fds_close_others (&(int) { TOLD_FD }, 1);
+    sigprocmask (SIG_SETMASK, l.order->before, NULL);
+    execl ("/bin/sh", "sh", "-c", l.order->server, (char *) NULL);
+    _exit (EXIT_NEVER_STARTED);
+}
+
+/* As a rank's parent it becomes a child of process 1. */
+static void start_server (void)
+{
+    int told[2];
+    pid_t between;
+
+    if (pipe2 (told, O_CLOEXEC) != 0 || (between = fork ()) < 0) {
+        snprintf (l.trouble, sizeof (l.trouble), "PMIx server: %s", strerror (errno));
+        return;
+    }
+    if (between == 0) {
+        if (fork () == 0)
+            be_server (fcntl (told[1], F_DUPFD, FD_OTHERS));
+        _exit (0);
+    }
+    close (told[1]);
+    l.told = told[0];
+    while (waitpid (between, NULL, 0) < 0 && errno == EINTR)
+        ;
+}
+
 static void answer (const struct guest *guest)
 {
     struct post post = { .rank = guest->rank, .init = l.init, .program = guest->outer };
 
     memcpy (post.trouble, l.trouble, sizeof (post.trouble));
+    memcpy (post.environment, l.environment, sizeof (post.environment));
     post_send (l.fd, &post, &guest->from, NULL, 0);
 }
 
@@ -152,8 +189,8 @@ static void bring_back (void)
     for (int i = 0; pipes && i < l.n_guests; i++)
         n = add_pipes (&l.guests[i], pipes, n);
     if (shared_put_back (l.order->images, &shared, l.trouble, sizeof (l.trouble)) == 0)
-        l.init = restore (l.order->criu, l.order->images, l.order->before, pipes, n,
-                          l.trouble, sizeof (l.trouble));
+        l.init = restore (l.order->criu, l.order->images, l.order->has_server,
+                          l.order->before, pipes, n, l.trouble, sizeof (l.trouble));
     shared_close (&shared);
     for (int i = 0; i < l.n_guests; i++) {
         if (l.init > 0)
@@ -186,9 +223,9 @@ static void has_come (const struct post *post, const struct post_from *from,
         l.n_ended++;                    /* it has already gone */
     if (l.n_guests == l.order->count && *l.path)
         unlink (l.path);                /* nobody else will come */
-    if (!*l.order->images)
+    if (!*l.order->images && l.told < 0)
         answer (guest);
-    else if (l.n_guests == l.order->count)
+    else if (*l.order->images && l.n_guests == l.order->count)
         bring_back ();
 }
 
@@ -235,6 +272,26 @@ static void has_ended (struct guest *guest)
     }
 }
 
+/* The server is there when it has told all, or is gone. */
+static void hear_server (void)
+{
+    size_t room = sizeof (l.environment) - 1 - l.n_told;
+    ssize_t n = read (l.told, l.environment + l.n_told, room);
+
+    if (n > 0) {
+        l.n_told += (size_t) n;
+        return;
+    }
+    close (l.told);
+    l.told = -1;
+    l.environment[l.n_told] = '\0';
+    if (*l.environment == '!' || l.n_told == 0 || room == 0)
+        snprintf (l.trouble, sizeof (l.trouble), "PMIx server: %.400s",
+                  *l.environment == '!' ? l.environment + 1 : "it does not start");
+    for (int i = 0; i < l.n_guests; i++)
+        answer (&l.guests[i]);
+}
+
 static void take_signal (void)
 {
     struct signalfd_siginfo about;
@@ -249,6 +306,7 @@ static _Noreturn void serve (void)
     for (;;) {
         l.polled[0] = (struct pollfd) { .fd = l.fd, .events = POLLIN };
         l.polled[1] = (struct pollfd) { .fd = l.signals, .events = POLLIN };
+        l.polled[2] = (struct pollfd) { .fd = l.told, .events = POLLIN };
         for (int i = 0; i < l.n_guests; i++)
             l.polled[N_OWN_FDS + i] =
                 (struct pollfd) { .fd = l.guests[i].process, .events = POLLIN };
@@ -259,6 +317,8 @@ static _Noreturn void serve (void)
                 has_ended (&l.guests[i]);
         if (l.polled[1].revents)
             take_signal ();
+        if (l.polled[2].revents)
+            hear_server ();
         if (l.polled[0].revents)
             hear ();
         if (l.n_ended == l.order->count)
@@ -301,7 +361,10 @@ pid_t landlord_start (const struct house_order *order, int fd, const char *path)
     if (!l.guests || !l.polled || l.signals < 0)
         _exit (EXIT_NEVER_STARTED);
     raise_limit ();
+    l.told = -1;
     if (!*order->images)
         begin ();
+    if (order->server && l.init > 0)
+        start_server ();
     serve ();
 }

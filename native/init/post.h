@@ -9,12 +9,14 @@
 
 #define POST_FDS 5
 #define TROUBLE_BYTES 512
+#define ENVIRONMENT_BYTES 4096
 
 struct post {
     int32_t rank;                       /* of the job */
     int32_t init;                       /* process 1, as the host numbers it */
     int32_t program;                    /* likewise, of what has been brought back */
     char trouble[TROUBLE_BYTES];        /* "": none */
+    char environment[ENVIRONMENT_BYTES];        /* of its own, lines NAME=VALUE */
 };
 
 struct post_from {

@@ -15,14 +15,16 @@
 #define WORD_BYTES 96
 
 static _Noreturn void be_criu (const char *criu, const char *directory,
-                               const sigset_t *before,
+                               bool has_connections, const sigset_t *before,
                                const struct pipe_again *pipes, size_t n_pipes)
 {
     static const char *const options[] = {
         "--log-file", LOG, "-v1", "--restore-detached", "--restore-sibling",
-        "--manage-cgroups=ignore", "--file-locks", "--link-remap"
+        "--manage-cgroups=ignore", "--file-locks", "--link-remap",
+        "--tcp-established", "--network-lock", "skip"
     };
-    const size_t n_options = sizeof (options) / sizeof (options[0]);
+    const size_t n_options = sizeof (options) / sizeof (options[0])
+                             - (has_connections ? 0 : 3);
     const char **words = calloc (4 + n_options + 2 * n_pipes + 1, sizeof (*words));
     char *names = calloc (n_pipes + 1, WORD_BYTES);
     size_t n = 0;
@@ -75,7 +77,8 @@ static void tell_why (const char *directory, char *trouble, size_t bytes)
               directory, last);
 }
 
-pid_t restore (const char *criu, const char *directory, const sigset_t *before,
+pid_t restore (const char *criu, const char *directory, bool has_connections,
+               const sigset_t *before,
                const struct pipe_again *pipes, size_t n_pipes,
                char *trouble, size_t trouble_bytes)
 {
@@ -83,7 +86,7 @@ pid_t restore (const char *criu, const char *directory, const sigset_t *before,
     int status;
 
     if (child == 0)
-        be_criu (criu, directory, before, pipes, n_pipes);
+        be_criu (criu, directory, has_connections, before, pipes, n_pipes);
     while (child > 0 && waitpid (child, &status, 0) < 0 && errno == EINTR)
         ;
     if (child > 0 && WIFEXITED (status) && WEXITSTATUS (status) == 0) {

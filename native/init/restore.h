@@ -3,6 +3,7 @@
 #define YOD_INIT_RESTORE_H
 
 #include <signal.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -13,10 +14,12 @@ struct pipe_again {
 };
 
 /* Run `criu restore` for the images in a directory.
+ * has_connections: TCP connections between its processes come back, too.
  * before: the signals that criu begins with blocked.
  * Returns process 1 of the tree, a child of this process, or -1 with the reason in
  * `trouble`. */
-pid_t restore (const char *criu, const char *directory, const sigset_t *before,
+pid_t restore (const char *criu, const char *directory, bool has_connections,
+               const sigset_t *before,
                const struct pipe_again *pipes, size_t n_pipes,
                char *trouble, size_t trouble_bytes);
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+import shlex
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
 from native.errors import UsageError
-from native.host.programs import NATIVE
-from native.text import shown
+from native.host import programs
 from native.wire.load import Protocol
 from partition.checkpoint import criu
 from yod.plan.checkpoint import Checkpointing
@@ -21,9 +21,22 @@ from yod.program import image, pythons, speech
 if TYPE_CHECKING:
     from partition.checkpoint.preparing import Restarted
 
-_PMI1 = Protocol.PMI1.value
-INIT = os.path.join(NATIVE, "init", "yod-init")
+_PMI1, _PMIX = Protocol.PMI1.value, Protocol.PMIX.value
+_SERVER = "from pct.pmix_server.own import main; main()"  # of PMIx, in the tree
+INIT = os.path.join(programs.NATIVE, "init", "yod-init")
 _FIRST_WORD = 4  # of the user's, behind yod-init, criu, what it does, and the program's file
+
+
+class World(NamedTuple):
+    """By what ranks find one another.
+
+    Attributes:
+        mpi: ``pmi1``, ``pmix``, or ``none``.
+        libpmix: paths of the PMIx library that comes with their MPI, the most likely first.
+    """
+
+    mpi: str
+    libpmix: tuple[str, ...] = ()
 
 
 def within(
@@ -34,7 +47,7 @@ def within(
     *,
     found: Restarted | None,
 ) -> tuple[list[Member], Checkpointing, str]:
-    """The members as they are started, how they are written down, and what MPI is offered.
+    """The members as they are started, how they are written down, and what MPI nodes offer.
 
     Args:
         options: what the user has chosen for the whole job.
@@ -48,15 +61,24 @@ def within(
     program = criu.find(environment)
     if why := criu.why_not(program):
         raise UsageError(f"{BY} criu: {why}")
-    offered = found.mpi if found is not None else _offered(members, invocation, options.mpi)
-    if offered != "none":
+    if found is not None:
+        world = World(found.mpi)
+    else:
+        world = _world(members, invocation, options.mpi)
+    if world.mpi != "none":
         members = _on_one_node(members)
     how = ("restore" if found is not None else "start") + "-tree" * options.signals_group
+    if world.mpi == _PMIX:
+        how += " pmix"
+        if found is None:
+            how += " exec " + shlex.join(programs.own_python(_SERVER, *world.libpmix))
     inside = [
         replace(member, words=(INIT, program, how, _found(member, invocation), *member.words))
         for member in members
     ]
-    return inside, replace(chosen, signal_number=0, tool=criu.version(program)), offered
+    own = world.mpi if world.mpi == _PMIX else ""
+    given = replace(chosen, signal_number=0, tool=criu.version(program), mpi=own)
+    return inside, given, "none" if own else world.mpi
 
 
 def demand_saveable(members: list[Member], options: Options) -> None:
@@ -82,26 +104,33 @@ def without(members: list[Member]) -> list[Member]:
     return [replace(member, words=member.words[_FIRST_WORD:]) for member in members]
 
 
-def _offered(members: list[Member], invocation: Invocation, mpi: str) -> str:
-    """What ranks are offered to find their world by: ``pmi1``, or ``none``.
+def _world(members: list[Member], invocation: Invocation, mpi: str) -> World:
+    """By what the ranks find one another.
 
     Raises:
         UsageError: they want something else.
     """
-    if mpi not in ("auto", "none", _PMI1):
-        raise UsageError(f"--mpi={mpi}: not with {BY} criu, which can save worlds of {_PMI1}")
-    if mpi != "auto":
-        return mpi
+    if mpi not in ("auto", "none", _PMI1, _PMIX):
+        raise UsageError(f"--mpi={mpi}: not with {BY} criu, but {_PMI1} and {_PMIX} are")
     spoken = [_spoken(member, invocation) for member in members]
-    for member, speech_of_it in zip(members, spoken, strict=True):
-        if speech_of_it is not None and Protocol.PMI1 not in speech_of_it.protocols:
-            speaks = ", ".join(each.value for each in speech_of_it.protocols) or "not known what"
-            raise UsageError(
-                f"{shown(member.words[0])} is an MPI program that speaks {speaks} "
-                f"({speech_of_it.reason}): {BY} criu can save worlds of {_PMI1} (MPICH), "
-                f"{BY} signal any; with --mpi none each rank is a world of its own"
-            )
-    return _PMI1 if any(each is not None for each in spoken) else "none"
+    libpmix = next((each.libpmix for each in spoken if each is not None), ())
+    if mpi != "auto":
+        return World(mpi, libpmix)
+    known = [each for each in spoken if each is not None]
+    for protocol in (_PMI1, _PMIX):
+        if known and all(protocol in _names(each) for each in known):
+            return World(protocol, libpmix)
+    if not known:
+        return World("none")
+    said = "; ".join(dict.fromkeys(each.reason for each in known))
+    raise UsageError(
+        f"no protocol of MPI is known that {BY} criu can save ({_PMI1}, {_PMIX}): {said}; "
+        f"{BY} signal can save any; with --mpi none each rank is a world of its own"
+    )
+
+
+def _names(spoken: speech.Speech) -> tuple[str, ...]:
+    return tuple(protocol.value for protocol in spoken.protocols)
 
 
 def _spoken(member: Member, invocation: Invocation) -> speech.Speech | None:

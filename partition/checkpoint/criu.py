@@ -58,10 +58,18 @@ def version(program: str) -> str:
     return found[1] if found else ""
 
 
-def dump_command(program: str, unix_pid: int, directory: str, script: str = "") -> list[str]:
+def dump_command(
+    program: str,
+    unix_pid: int,
+    directory: str,
+    *,
+    script: str = "",
+    has_connections: bool = False,
+) -> list[str]:
     """Writes a process and all below it to a directory; they go on.
 
     Args:
+        has_connections: over TCP, with one another.
         script: a program that is run before they do; empty: none.
     """
     return [
@@ -77,6 +85,7 @@ def dump_command(program: str, unix_pid: int, directory: str, script: str = "") 
         f"--ghost-limit={_GHOST_BYTES}",
         "--manage-cgroups=ignore",
         *(("--action-script", script) if script else ()),
+        *(("--tcp-established", "--network-lock", "skip") if has_connections else ()),
     ]
 
 

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from contextlib import closing
 
 from native import nodelist
-from partition.checkpoint import criu, files, marks, obstacles
+from partition.checkpoint import connections, criu, files, marks, obstacles
 from partition.checkpoint.collecting import NotSavedError, given, record, say
 
 STREAMS = "streams"  # of the rank's pipes, those whose other ends are elsewhere
@@ -28,7 +28,7 @@ _PIPES = {0: 0, 1: 1, 2: 2, _PMI_FD: 3, 61: 4}
 _FIRST_FD, _PROGRAM_FD = 62, 63
 _TREE_VARIABLE = "YOD_TREE"  # process 1 of what is written down, for yod-init
 _LINE_BYTES = 1 << 16
-_CRIU_WORD = 1  # of yod-init's words
+_CRIU_WORD, _HOW_WORD = 1, 2  # of yod-init's words
 
 
 def dump(
@@ -62,7 +62,7 @@ def dump(
             try:
                 dumps.run()
             except NotSavedError:
-                if why := obstacles.of_ranks(programs(own)):
+                if why := in_the_way(own):
                     raise NotSavedError(why) from None
                 raise
         outputs.written(paths.values())
@@ -79,12 +79,14 @@ class _Tree:
     Attributes:
         first: process 1 of their namespace.
         is_world: they are of an MPI program, or may be.
+        has_server: a PMIx server is among the processes, and ranks are connected to it.
         programs: the process of each rank there, by the numbers of this host.
     """
 
-    def __init__(self, first: int, is_world: bool) -> None:
+    def __init__(self, first: int, is_world: bool, has_server: bool) -> None:
         self.first = first
         self.is_world = is_world
+        self.has_server = has_server
         self.programs: dict[int, int] = {}
 
     @property
@@ -143,6 +145,9 @@ class _Dumps:
                 where = f"{os.path.basename(images)} {len(tree.programs)} {_inner_pid(program)}\n"
                 _write(os.path.join(path, STREAMS), _streams(unix_pid))
                 _write(os.path.join(path, TREE), where)
+            if why := _outside(tree):
+                self._trouble = self._trouble or why
+                return
             self._lock = os.open(f"/proc/{tree.first}/cwd", os.O_RDONLY | os.O_DIRECTORY)
         except (FileNotFoundError, ProcessLookupError, IndexError):
             self._trouble = self._trouble or _has_ended(rank)
@@ -150,7 +155,13 @@ class _Dumps:
         fcntl.flock(self._lock, fcntl.LOCK_EX)  # the PCT ends this process if it waits too long
         script = words[0] if tree.is_world else ""
         process = subprocess.Popen(
-            criu.dump_command(words[_CRIU_WORD], tree.first, images, script),
+            criu.dump_command(
+                words[_CRIU_WORD],
+                tree.first,
+                images,
+                script=script,
+                has_connections=tree.has_server,
+            ),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -196,18 +207,30 @@ def _trees(unix_pids: dict[int, int]) -> list[_Tree]:
             first = program = -1
         if min(first, program) < 0:
             raise NotSavedError(_has_ended(rank))
-        is_world = os.path.lexists(f"/proc/{unix_pids[rank]}/fd/{_PMI_FD}")
-        trees.setdefault(first, _Tree(first, is_world)).programs[rank] = program
+        has_server = _words(unix_pids[rank])[_HOW_WORD].partition(" ")[2].startswith("pmix")
+        is_world = has_server or os.path.lexists(f"/proc/{unix_pids[rank]}/fd/{_PMI_FD}")
+        tree = trees.setdefault(first, _Tree(first, is_world, has_server))
+        tree.programs[rank] = program
     return list(trees.values())
 
 
-def programs(unix_pids: dict[int, int]) -> dict[int, int]:
-    """The process of each rank inside its namespace, by the numbers of this host.
+def in_the_way(unix_pids: dict[int, int]) -> str:
+    """What of the ranks CRIU cannot write down, as far as it can be seen; empty: nothing.
 
     Raises:
         NotSavedError: one has ended.
     """
-    return {rank: each for tree in _trees(unix_pids) for rank, each in tree.programs.items()}
+    trees = _trees(unix_pids)
+    connected = {rank for tree in trees if tree.has_server for rank in tree.programs}
+    roots = {rank: each for tree in trees for rank, each in tree.programs.items()}
+    outside = "; ".join(filter(None, map(_outside, trees)))
+    return outside or obstacles.of_ranks(roots, connected)
+
+
+def _outside(tree: _Tree) -> str:
+    """What is wrong with the connections of a tree that may have some."""
+    peer = connections.stranger(tree.first) if tree.has_server else ""
+    return f"{tree.name}: criu cannot write it down: a TCP connection to {peer}" if peer else ""
 
 
 def _has_ended(rank: int) -> str:

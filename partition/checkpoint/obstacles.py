@@ -7,7 +7,7 @@ import re
 import socket
 import stat
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 
 from native.text import shown
@@ -33,18 +33,19 @@ _GONE = (FileNotFoundError, ProcessLookupError)  # a process that has ended mean
 _WORD_BYTES = 4
 
 
-def of_ranks(roots: Mapping[int, int]) -> str:
+def of_ranks(roots: Mapping[int, int], connected: Collection[int] = ()) -> str:
     """What stands in the way, for people; empty: nothing that is known of.
 
     Args:
         roots: for each rank its first process; all others of it are below.
+        connected: ranks whose connections by TCP do not.
     """
     found: list[str] = []
     for rank, root in sorted(roots.items()):
         own: dict[str, None] = {}
         for unix_pid in (root, *_below(root)):
             with suppress(*_GONE):
-                own.update(dict.fromkeys(_of_process(unix_pid)))
+                own.update(dict.fromkeys(_of_process(unix_pid, rank in connected)))
         if own:
             some = list(own)[:_NAMED_COUNT]
             some += [f"{len(own) - len(some)} more"] if len(own) > len(some) else []
@@ -64,7 +65,7 @@ def _below(unix_pid: int) -> Iterator[int]:
         yield from _below(child)
 
 
-def _of_process(unix_pid: int) -> Iterator[str]:
+def _of_process(unix_pid: int, is_connected: bool) -> Iterator[str]:
     here = f"/proc/{unix_pid}"
     with open(f"{here}/comm", encoding="utf-8", errors="replace") as file:
         who = f"process {unix_pid} ({shown(file.read().strip())})"
@@ -87,7 +88,7 @@ def _of_process(unix_pid: int) -> Iterator[str]:
                 if _is_lasting(about):
                     yield f"{who} has {shown(name)} open: {why_device(name)}"
     yield from (f"{who} {text}" for text in _mapped(here))
-    if sockets:
+    if sockets and not is_connected:
         yield from (f"{who} has a TCP connection to {peer}" for peer in _peers(here, sockets))
 
 

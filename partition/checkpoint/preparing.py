@@ -68,7 +68,7 @@ def prepared(
             for member in own
         ),
         environment=files.digest_of(b"\0".join(sorted(plan.arguments.environment))),
-        mpi=" ".join(protocol.value for protocol in plan.mpi.offered),
+        mpi=chosen.mpi or " ".join(protocol.value for protocol in plan.mpi.offered),
         yod=str(files.VERSION),
         backend=(chosen.backend or Backend.SIGNAL).value,
         tool=chosen.tool,

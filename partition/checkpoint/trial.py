@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from partition.checkpoint import obstacles
 from partition.checkpoint.collecting import NotSavedError, demand_handled
-from partition.checkpoint.dumping import programs
+from partition.checkpoint.dumping import in_the_way
 
 
 def demand_possible(signal_number: int, unix_pids: dict[int, int]) -> None:
@@ -18,7 +17,7 @@ def demand_possible(signal_number: int, unix_pids: dict[int, int]) -> None:
         NotSavedError: they could not; the text names what stands in the way.
     """
     if not signal_number:
-        if found := obstacles.of_ranks(programs(unix_pids)):
+        if found := in_the_way(unix_pids):
             raise NotSavedError(found)
         return
     for rank, unix_pid in unix_pids.items():

@@ -136,18 +136,27 @@ class Server:
         Raises:
             LibraryError: it fails.
         """
-        self._library.start(
-            self._upcalls.table(),
-            (
-                Info(b"pmix.srvr.tmpdir", Type.STRING, self._directory),
-                Info(b"pmix.srvr.share", Type.BOOL, 1),
-                Info(b"pmix.srvr.tool", Type.BOOL, 1),
-                Info(b"pmix.sys.tmpdir", Type.STRING, self._directory),
-                Info(b"pmix.srv.nspace", Type.STRING, self._begin.server.encode()),
-                Info(b"pmix.srv.rank", Type.PROC_RANK, 0),
-                Info(b"pmix.hname", Type.STRING, self._begin.host.encode()),
-            ),
+        self._library.start(self._upcalls.table(), self.infos())
+
+    def infos(self) -> tuple[Info, ...]:
+        """How the library is started."""
+        return (
+            Info(b"pmix.srvr.tmpdir", Type.STRING, self._directory),
+            Info(b"pmix.srvr.share", Type.BOOL, 1),
+            Info(b"pmix.srvr.tool", Type.BOOL, 1),
+            Info(b"pmix.sys.tmpdir", Type.STRING, self._directory),
+            Info(b"pmix.srv.nspace", Type.STRING, self._begin.server.encode()),
+            Info(b"pmix.srv.rank", Type.PROC_RANK, 0),
+            Info(b"pmix.hname", Type.STRING, self._begin.host.encode()),
         )
+
+    def world_infos(self, infos: tuple[Info, ...]) -> tuple[Info, ...]:
+        """What clients are told about a world, of what there is to be told."""
+        return infos
+
+    def rank_infos(self, infos: tuple[Info, ...]) -> tuple[Info, ...]:
+        """What clients are told about a rank, of what there is to be told."""
+        return infos
 
     def serve(self) -> None:
         """Serve until the PCT says the end or has gone.
@@ -208,9 +217,13 @@ class Server:
             library.node_map(",".join(world.nodes).encode()),
             library.process_map(layout.process_map()),
         )
-        infos = world_keys(world, layout, maps, (self._directory, directory))
+        infos = self.world_infos(world_keys(world, layout, maps, (self._directory, directory)))
         infos += tuple(
-            Info(b"pmix.pdata", Type.DATA_ARRAY, rank_keys(world, layout, rank, self._ranks_before))
+            Info(
+                b"pmix.pdata",
+                Type.DATA_ARRAY,
+                self.rank_infos(rank_keys(world, layout, rank, self._ranks_before)),
+            )
             for rank in range(len(world.node_of))
         )
         library.register_nspace(world.nspace, len(world.local_ranks), infos)
@@ -244,7 +257,7 @@ def _milliseconds_to(deadline: float | None) -> float | None:
     return max(0.0, deadline - time.monotonic()) * 1000 + 1
 
 
-def _prepare_environment() -> None:
+def prepare_environment() -> None:
     """Remove an outer launcher's variables; choose the parts of libpmix and hwloc."""
     for name in list(os.environ):
         if name.startswith(_OUTER) and not name.startswith("PMIX_MCA_"):
@@ -304,7 +317,7 @@ def main() -> None:
     for number in IGNORED:
         ignore(number, SIG_IGN)
     channel = Channel(int(os.environ.pop("PMI_FD")))
-    _prepare_environment()
+    prepare_environment()
     status = 0
     try:
         _run(channel)

