@@ -20,6 +20,7 @@ from native.wire import batch
 from native.wire.alloc import Refused
 from native.wire.base import JobMessage, Message
 from native.wire.nodes import EndJobs
+from native.wire.status import Progress
 
 if TYPE_CHECKING:
     from allocator.ending import Endings
@@ -160,10 +161,15 @@ class BatchRequests:
                 return [*actions, Send(source, batch.Done(job_id))]
         raise AssertionError(f"no case for {message!r}")
 
-    def steps_told(
-        self, source: PortalId, principal: Principal, message: batch.Steps
+    def told(
+        self, source: PortalId, principal: Principal, message: batch.Steps | Progress
     ) -> list[Action]:
-        """The broker of an allocation tells of ended steps."""
+        """The broker of an allocation tells of ended steps, or a yod how far its launch is."""
+        if isinstance(message, Progress):
+            launch = self._jobs.get(message.job_id)
+            if launch is not None and launch.requester == source:
+                launch.progress = message if message.phase else None
+            return []
         job_id, uid = message.job_id, principal.uid
         job = self._jobs.get(job_id) or self._batch.get(job_id)
         owner = job.uid if job is not None else self._accounting.owner_of(job_id)

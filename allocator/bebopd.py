@@ -34,7 +34,7 @@ from allocator.queue.policy import PolicyMaker, first_in_first_out
 from allocator.releases import Releaser, release_asked
 from allocator.requests import Requests
 from allocator.uses import charges, note_earlier, note_ends
-from allocator.violation import OF_JOBS, violation
+from allocator.violation import OF_JOBS, TOLD, violation
 from native.deadlines import earliest
 from native.errors import IllegalTransition
 from native.ids import PortalId, Principal, PrincipalKind
@@ -52,7 +52,7 @@ from native.machine import (
 )
 from native.wire import batch
 from native.wire.alloc import Freed, Hosting, NodeRequest, Release, Revoked, Unfit
-from native.wire.base import Message, clipped
+from native.wire.base import JobMessage, Message, clipped
 from native.wire.nodes import AskNodeEvents, NodeEventKind, Order
 from native.wire.status import Accepted, Announce, HostedJob, Portion, Query, Rejected, Watch
 
@@ -324,10 +324,10 @@ class Bebopd:
             ):
                 self._dependents.told(job_id, principal.uid, end)
                 return self._release_asked(source, principal, message, now)
-            case batch.Steps(job_id) if principal.kind in _DAEMON_OR_USER or (
-                principal.job_id == job_id
+            case JobMessage(job_id) if isinstance(message, TOLD) and (
+                principal.kind in _DAEMON_OR_USER or principal.job_id == job_id
             ):
-                return self._asked.steps_told(source, principal, message)
+                return self._asked.told(source, principal, message)
             case _ if isinstance(message, OF_JOBS) and principal.kind in _DAEMON_OR_USER:
                 viewer = None if self._is_operator(principal) else principal.uid
                 return self._asked.asked(source, principal, message, viewer, now)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from heapq import merge
+from typing import Any
 
 from allocator.jobs.job import Job, JobState
 from allocator.jobs.table import JobTable
@@ -128,7 +129,15 @@ def _parts(node: Node, job: Job, now: float) -> Iterator[NodeJob]:
             elapsed_s=min(max(0.0, now - job.since), TIME_MAX_S),
             is_pending=job.state in IS_NOT_HEARD_OF,
             batch_job=job.batch_job,
+            **_progress(node, job),
         )
+
+
+def _progress(node: Node, job: Job) -> dict[str, Any]:
+    if job.progress is None or node.number != job.root:
+        return {}
+    said = job.progress
+    return {"phase": said.phase, "come": said.come, "total": said.total}
 
 
 def _state(node: Node, jobs: JobTable) -> NodeState:

@@ -9,13 +9,14 @@ from native.wire import batch, load
 from native.wire.alloc import NodeRequest, Refused, Release
 from native.wire.base import Message
 from native.wire.nodes import AskNodeEvents, EndJobs, Order
-from native.wire.status import Announce, Rejected, Watch
+from native.wire.status import Announce, Progress, Rejected, Watch
 
 OF_RESET = (load.Completions, load.Released)
 _ASKED = (batch.Submit, batch.Ask, batch.History, batch.AskEvents, batch.AskReach)
 _ORDERED = (batch.Cancel, batch.SignalScript, batch.LimitTime, batch.Suspend, batch.Hold)
 OF_BATCH = (*_ASKED, *_ORDERED, batch.Prioritise, batch.Requeue)
 OF_JOBS = (*OF_BATCH, EndJobs)
+TOLD = (batch.Steps, Progress)
 _ANSWERED = (NodeRequest, Release, Order, AskNodeEvents, Watch, batch.Steps, *OF_JOBS)
 
 

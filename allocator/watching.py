@@ -27,7 +27,7 @@ from native.ids import PortalId
 from native.limits import Limits
 from native.machine import Action, Log, Send
 from native.wire.alloc import Refused
-from native.wire.status import Changes, NodeRow
+from native.wire.status import Changes, NodeRow, Progress
 
 # What watchers ask about beside the table
 NEWS = (RecordBatchJob, RecordEvent, RecordSteps, RecordGrant, RecordPast, RecordNodeEvent)
@@ -51,6 +51,7 @@ class Watching:
         self._seen: dict[int, tuple[object, ...]] = {}  # by node, what its row is made of
         self._absent: dict[int, Orders] = {}
         self._not_heard_of: set[int] = set()  # jobs
+        self._progress: dict[int, Progress] = {}  # by job
         self._watchers: dict[PortalId, _Watcher] = {}
         self._has_news = True
         self._looked_at = float("-inf")
@@ -124,6 +125,12 @@ class Watching:
             if (job := self._jobs.get(job_id)) is not None:
                 changed.update(job.holdings)
         self._not_heard_of = not_heard_of
+        progress = {job.job_id: job.progress for job in self._jobs if job.progress is not None}
+        for job_id in progress.keys() | self._progress.keys():
+            if progress.get(job_id) != self._progress.get(job_id):
+                job = self._jobs.get(job_id)
+                changed |= {job.root} & job.holdings.keys() if job is not None else set()
+        self._progress = progress
         return changed
 
     def _look_at_absent(self, later: int) -> bool:

@@ -70,6 +70,7 @@ class Limits(Struct, frozen=True):
     peer_idle_s: float = 300.0
     notice_s: float = 2.0
     progress_s: float = 1.0
+    progress_told_s: float = 0.5
     unproven_count: int = 1024
     unproven_each_count: int = 256
     connections_each_count: int = 16384
@@ -163,6 +164,7 @@ MEANINGS = {
     "connect_s": "a connection is made within this",
     "liveness_s": "a host or daemon that has been silent for this long is lost",
     "peer_idle_s": "a connection of two pcts that no job needs is closed after this; 0: never",
+    "progress_told_s": "yod tells bebopd this often at most how far a launch is, for pingd --web",
     "progress_s": "a launch that takes longer shows its progress on a terminal",
     "notice_s": "yod says what it waits for after this, then at double times",
     "unproven_count": "connections to a daemon that have not proven an identity yet",
@@ -212,6 +214,7 @@ _SMALLEST = {
     "batch_word_s": 0.001,
     "notice_s": 0.001,
     "progress_s": 0.001,
+    "progress_told_s": 0.001,
     "phase_s": 0.001,
     "orphan_s": 0.001,
     "look_s": 0.001,

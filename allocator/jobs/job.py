@@ -11,6 +11,7 @@ from native.ids import PortalId
 from native.wire.base import NO_TERMS, Terms
 from native.wire.placed import JobNodes
 from native.wire.runs import JobRuns
+from native.wire.status import Progress
 
 
 class JobState(Enum):
@@ -59,6 +60,7 @@ class Job(Struct):
         has_run: its PCTs have hosted it.
         attempt: how often it was placed before.
         terms: of a launch.
+        progress: of a launch that takes long; None: its yod has told none.
         holdings: by node number; never empty while bebopd knows the job.
         placed: where its ranks are; None: it was granted by an earlier bebopd.
     """
@@ -79,6 +81,7 @@ class Job(Struct):
     has_run: bool = False
     attempt: int = 0
     terms: Terms = NO_TERMS
+    progress: Progress | None = None
     holdings: dict[int, Holding] = {}
     placed: tuple[JobNodes, JobRuns] | None = None
 

@@ -19,10 +19,12 @@ from native.wire.base import (
     SLOTS_MAX,
     U32,
     U63,
+    Count,
     GpuCount,
     Gpus,
     Interval,
     JobId,
+    JobMessage,
     Memory,
     Message,
     Name,
@@ -35,6 +37,8 @@ from native.wire.base import (
     demand_distinct,
 )
 from native.wire.runs import CoreCounts, CoreGroups
+
+PhaseName = Annotated[str, Meta(max_length=16)]
 
 
 class HostedJob(Part, frozen=True):
@@ -163,6 +167,8 @@ class NodeJob(Part, frozen=True):
 
     Attributes:
         batch_job: the id of the batch system's job that its yod runs in; empty: none.
+        phase, come, total: of a launch that takes long, as :class:`Progress` has them; only
+            with the node of its rank 0.
     """
 
     job_id: JobId
@@ -171,6 +177,23 @@ class NodeJob(Part, frozen=True):
     elapsed_s: Seconds
     is_pending: bool
     batch_job: Name = ""
+    phase: PhaseName = ""
+    come: Count = 0
+    total: Count = 0
+
+
+class Progress(JobMessage, frozen=True, tag="status.progress"):
+    """How far a launch is that takes long, for those who look at the partition.
+
+    Attributes:
+        phase: as users are told it; empty: its ranks run, or it is over.
+        come: of its nodes, those that nobody waits for.
+        total: its nodes; 0: it is not known which are waited for.
+    """
+
+    phase: PhaseName
+    come: Count = 0
+    total: Count = 0
 
 
 def is_batch_job(batch_job: str, wanted: str) -> bool:

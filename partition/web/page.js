@@ -4,6 +4,7 @@
 const token = new URLSearchParams(location.search).get("token") || "";
 const $ = (id) => document.getElementById(id);
 const SHOWN_JOBS = 500, SHOWN_EVENTS = 200, SHOWN_BARS = 24, KEPT_EVENTS = 256, SPAN_S = 3600;
+const STEPS = { form: "its nodes join", load: "programs are sent", start: "ranks are started" };
 const PHASES = {
   PENDING: "waiting", CONFIGURING: "starting", RUNNING: "running", SUSPENDED: "suspended",
   COMPLETING: "ending", COMPLETED: "ended", CANCELLED: "cancelled", FAILED: "failed",
@@ -237,7 +238,7 @@ function newRow(id) {
 }
 
 function fill(row, job) {
-  const [id, name, owner, word, slots, list, count, submitted, began, , reason, , , limit] = job;
+  const [id, name, owner, word, slots, list, count, submitted, began, , reason, , , limit, step, come, total] = job;
   const button = row.firstChild, [mark_, what, time, more] = button.children;
   mark_.className = word === "CONFIGURING" ? "pending" : word === "PENDING" ? "free" : `busy ${hue(id)}`;
   const bold = element("b", String(id));
@@ -246,7 +247,12 @@ function fill(row, job) {
   time.textContent = row.since ? took(now() - row.since) : "";
   const where = count ? `${count === 1 ? "node" : "nodes"} ${list}` : "no node yet";
   const wanted = `${slots} slot${slots === 1 ? "" : "s"}`;
-  more.textContent = [PHASES[word] || word, wanted, where, reason].filter(Boolean).join(" · ");
+  const so_far = total ? `${come} of ${total} nodes have come` : "";
+  more.textContent = [STEPS[step] || PHASES[word] || word, so_far, wanted, where, reason].filter(Boolean).join(" · ");
+  let bar = button.querySelector("progress");
+  if (step && !bar) { bar = element("progress"); button.append(bar); bar.setAttribute("aria-label", "of its nodes have come"); }
+  if (!step && bar) bar.remove();
+  if (step && total) { bar.max = total; bar.value = come; } else if (step) bar.removeAttribute("value");
   button.setAttribute("aria-pressed", String(chosenJob === id));
   let meter = button.querySelector("meter");
   row.limit = limit > 0 && began && word !== "PENDING" ? limit : 0;

@@ -30,6 +30,7 @@ class _Held(Struct):
     began: float
     is_pending: bool
     ranks: dict[int, int]  # their count by node
+    progress: tuple[int, str, int, int] = (-1, "", 0, 0)  # of the launch, as a node has it
 
 
 class View:
@@ -132,6 +133,10 @@ class View:
             if abs(held.began - began) > JITTER_S or held.is_pending != job.is_pending:
                 held.began, held.is_pending = began, job.is_pending
             held.ranks[row.node] = len(job.ranks)
+            if job.phase:
+                held.progress = row.node, job.phase, job.come, job.total
+            elif held.progress[0] == row.node:
+                held.progress = (-1, "", 0, 0)
             touched.add(job.job_id)
         self._cells[row.node] = self._cell(row, now)
         return touched
@@ -187,8 +192,9 @@ def _record(job_id: int, held: _Held | None, row: Row | None) -> list[Any]:
     times = [round(submitted, 1), round(began, 1), round(ended, 1)]
     exit_status = row.exit_status if row else 0
     signal, time_s = (row.signal, row.time_s) if row else (0, 0.0)
+    progress = list(held.progress[1:]) if held is not None else ["", 0, 0]
     return [job_id, name, owner, state, slots, nodes, count, *times, reason, exit_status, signal,
-            time_s]  # fmt: skip
+            time_s, *progress]  # fmt: skip
 
 
 def _event(event: NodeEvent) -> list[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import os
 import re
 import shutil
 import signal
@@ -104,6 +105,33 @@ def job(local):
 
 def looks(browser):
     return browser.run("[...document.querySelectorAll('#nodes i')].map((i) => i.className)")
+
+
+@has_chromium
+def test_the_page_shows_how_many_nodes_of_a_launch_have_come(start_local):
+    env = {"YOD_NOTICE_S": "0.5", "YOD_PROGRESS_TOLD_S": "0.1"}
+    partition = start_local(3, slots=1, env=env)
+    with serving(partition) as web:
+        chromium = Chromium()
+        try:
+            chromium.open(web.url)
+            chromium.wait("document.querySelectorAll('#nodes i').length === 3")
+            late = partition.pcts[2].unix_pid
+            os.kill(late, signal.SIGSTOP)
+            yod = partition.start_yod("-sz", "3", "sh", "-c", "echo up; exec sleep 600", env=env)
+            chromium.wait("document.querySelector('#jobs').innerText.includes('its nodes join')")
+            chromium.wait("document.querySelector('#jobs').innerText.includes('2 of 3 nodes')")
+            bar = "document.querySelector('#jobs progress')"
+            assert chromium.run(f"[{bar}.value, {bar}.max]") == [2, 3]
+            os.kill(late, signal.SIGCONT)
+            read_until(yod.stdout.fileno(), b"up\n" * 3)
+            chromium.wait("document.querySelector('#jobs').innerText.includes('running')")
+            chromium.wait(f"{bar} === null")
+            yod.terminate()
+            finish(yod)
+            assert chromium.complaints() == []
+        finally:
+            chromium.close()
 
 
 @has_chromium

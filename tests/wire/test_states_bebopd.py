@@ -68,6 +68,7 @@ def _said_by(sender: str, label: str) -> Message:
         "batch.requeue": batch.Requeue(1),
         "batch.prioritise": batch.Prioritise(1, nice=5),
         "batch.steps": batch.Steps(1, 0, ()),
+        "status.progress": status.Progress(1, "start", 1, 2),
     }[name]
 
 

@@ -107,7 +107,8 @@ class Launch:
         self._allocation = allocation = Allocation(
             plan, progress, report, ending, bebopd, bebopd_name, limits
         )
-        self._notices = notices = Notices(plan, progress, tree, outputs, bebopd_name)
+        names = (bebopd, bebopd_name, limits.progress_told_s)
+        self._notices = notices = Notices(plan, progress, tree, outputs, *names)
         loading = Loading(plan, progress, tree, report, outputs, spawner, ending, limits)
         running = Running(plan.options, progress, tree, report, spawner, ending, limits)
         self._control = control = Control(plan.options, progress, tree, report, interrupts, ending)
@@ -303,7 +304,8 @@ class Launch:
     def deadline(self) -> float | None:
         """Time of the next ``DeadlineReached``, or None when nothing is timed."""
         timed = self._checkpoints.deadline(), self._time_limits.deadline()
-        return earliest(self._progress.deadline(), self._looks.deadline(), *timed)
+        shown = self._looks.deadline(), self._notices.deadline()
+        return earliest(self._progress.deadline(), *shown, *timed)
 
     def handle(self, event: Event, now: float) -> list[Action]:
         """Advance by one event.
@@ -312,6 +314,9 @@ class Launch:
             PeerProtocolError: a message about what is not there; nothing has changed.
             IllegalTransition: no such event here; a bug.
         """
+        return [*self._handled(event, now), *self._notices.tell(now)]
+
+    def _handled(self, event: Event, now: float) -> list[Action]:
         if isinstance(event, DeadlineReached) and not self._progress.take_due(now):
             others = self._checkpoints.due(now), self._time_limits.due(now), self._looks.due(now)
             return [*self._notices.due(now), *others[0], *others[1], *others[2]]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from native.machine import Action
+from native.ids import PortalId
+from native.machine import Action, Send
+from native.wire import status
 from native.wire.load import Late, ShippedObject
 from yod.launch.events import Tell
 from yod.launch.output import Outputs
@@ -10,22 +12,37 @@ from yod.launch.phases import BEFORE_GO, Phase, Progress
 from yod.launch.tree import Tree
 from yod.plan.plan import Plan
 
+_SHOWN = (Phase.FORMING, Phase.LOADING, Phase.STARTING)
+_NOTHING = ("", 0, 0)
+
 
 class Notices:
-    """Names what each phase waits for.
+    """Names what each phase waits for. bebopd is told how far a launch is that takes long.
 
     Args:
         bebopd_name: its address as the user knows it.
+        told_s: bebopd is told no more often than this, and of no launch that takes less.
     """
 
     def __init__(
-        self, plan: Plan, progress: Progress, tree: Tree, outputs: Outputs, bebopd_name: str
+        self,
+        plan: Plan,
+        progress: Progress,
+        tree: Tree,
+        outputs: Outputs,
+        bebopd: PortalId,
+        bebopd_name: str,
+        told_s: float,
     ) -> None:
         self._plan = plan
         self._progress = progress
         self._tree = tree
         self._outputs = outputs
         self._bebopd = f"bebopd at {bebopd_name}"
+        self._bebopd_id = bebopd
+        self._told_s = told_s
+        self._told = _NOTHING
+        self._tell_at: float | None = None
 
     def late(self, late: Late, now: float) -> list[Action]:
         """The root says which nodes it waits for."""
@@ -41,6 +58,37 @@ class Notices:
             waiting.begin(now)  # the reader of the output is waited for, no node
             return []
         return [Tell(waiting.say(self._awaited(), now), is_error=False)]
+
+    def deadline(self) -> float | None:
+        """When :meth:`tell` has something to do."""
+        return self._tell_at
+
+    def tell(self, now: float) -> list[Action]:
+        """Tell bebopd how far the launch is, if that is due; or plan to."""
+        phase = self._progress.phase
+        if phase not in _SHOWN:
+            self._tell_at = None
+            if self._told == _NOTHING:
+                return []
+            self._told = _NOTHING  # that it runs, or ends, is no wait
+            return [Send(self._bebopd_id, status.Progress(self._tree.job_id, ""))]
+        said = self._come()
+        if said == self._told:
+            self._tell_at = None
+        elif self._tell_at is None:
+            self._tell_at = now + self._told_s
+        elif now >= self._tell_at:
+            self._told, self._tell_at = said, None
+            return [Send(self._bebopd_id, status.Progress(self._tree.job_id, *said))]
+        return []
+
+    def _come(self) -> tuple[str, int, int]:
+        """The phase, and how many of how many nodes nobody waits for."""
+        phase, late = self._progress.phase.value, self._progress.waiting.late
+        if late is None:
+            return phase, 0, 0
+        total = len(self._tree.nodes)
+        return phase, max(0, total - len(late.nodes) - late.more), total
 
     def progress(self, now: float) -> str:
         """How far the launch is, in a line; empty: its ranks run, or it waits for its turn."""

@@ -9,8 +9,8 @@ from native.machine import Send
 from native.wire import codec
 from native.wire.alloc import Freed, Hosting, JobEnd, Refused
 from native.wire.base import SLOTS_MAX, State
-from native.wire.status import Changes, NodeState, Watch
-from tests.unit.allocator.partition_of import ALICE, BOB, Partition, pct, spec
+from native.wire.status import Changes, NodeState, Progress, Watch
+from tests.unit.allocator.partition_of import ALICE, BOB, YOD, Partition, pct, spec
 
 PINGD = PortalId(1, 80000)
 
@@ -163,3 +163,31 @@ def test_news_is_an_answer_without_rows(watched):
     partition.release(1, end=JobEnd(State.COMPLETED, 0, 0, ""))
     (news,) = answers(partition.wait(1.0))
     assert news.rows == () and news.version > changes.version
+
+
+def test_how_far_a_launch_is_comes_with_the_node_of_its_rank_0(watched):
+    partition, version = watched
+    job_id = partition.grant(spec(2)).job_id
+    watch(partition, version)
+    (changes,) = answers(partition.wait(1.0))
+    watch(partition, changes.version)
+    partition.receive(YOD, Progress(job_id, "form", 1, 2), ALICE)
+    (changes,) = answers(partition.wait(1.0))
+    assert [row.node for row in changes.rows] == [0]
+    (job,) = changes.rows[0].jobs
+    assert (job.phase, job.come, job.total) == ("form", 1, 2)
+    watch(partition, changes.version)
+    partition.receive(YOD, Progress(job_id, ""), ALICE)
+    (changes,) = answers(partition.wait(1.0))
+    assert changes.rows[0].jobs[0].phase == ""
+
+
+def test_nobody_says_how_far_the_launch_of_another_yod_is(watched):
+    partition, version = watched
+    job_id = partition.grant(spec(2)).job_id
+    watch(partition, version)
+    (changes,) = answers(partition.wait(1.0))
+    watch(partition, changes.version)
+    partition.receive(PortalId(1, 70001), Progress(job_id, "form", 1, 2), ALICE)
+    partition.receive(YOD, Progress(job_id + 1, "form", 1, 2), ALICE)
+    assert answers(partition.wait(1.0)) == []

@@ -20,7 +20,7 @@ from yod.plan.plan import Options, Plan
 JOB_ID = 7
 BEBOPD = PortalId(1, 1)
 DAEMON = Principal(PrincipalKind.PARTITION, 0)
-LIMITS = Limits(notice_s=1e6)  # nobody waits for so long
+LIMITS = Limits(notice_s=1e6, progress_told_s=1e6)  # nobody waits for so long
 PROGRAM = load.ShippedObject(b"/bin/a.out", 2_000_000, b"d" * 32, 0o755)
 
 

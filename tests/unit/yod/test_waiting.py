@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from native.limits import Limits
-from native.wire import alloc, load
+from native.machine import Send
+from native.wire import alloc, load, status
 from tests.unit.yod.launch_of import JOB_ID, ROOT, Yod, completions, held, output, slowest, told
 from yod.launch.events import OutputWritten, Tell
 from yod.launch.phases import Phase
 
-SECONDS = Limits(notice_s=2.0, end_s=1e6, allocate_s=1e6, phase_s=1e6)
+SECONDS = Limits(notice_s=2.0, end_s=1e6, allocate_s=1e6, phase_s=1e6, progress_told_s=1e6)
 
 
 def late(*nodes: load.LateNode, more: int = 0) -> load.Late:
@@ -127,3 +128,38 @@ def test_a_line_of_progress_says_how_far_the_launch_is(phase, line):
 @pytest.mark.parametrize("phase", [Phase.RUNNING, Phase.ENDING, Phase.DONE])
 def test_there_is_none_once_ranks_run(phase):
     assert Yod(2, limits=SECONDS).to(phase).machine.progress(1e4) == ""
+
+
+TOLD = Limits(notice_s=2.0, end_s=1e6, allocate_s=1e6, phase_s=1e6, progress_told_s=0.5)
+
+
+def shown(actions):
+    """What bebopd is told of the launch."""
+    sent = [action.message for action in actions if isinstance(action, Send)]
+    return [message for message in sent if isinstance(message, status.Progress)]
+
+
+def test_bebopd_is_told_how_far_a_launch_is_that_takes_long():
+    yod = Yod(4, limits=TOLD).to(Phase.FORMING)
+    assert shown(yod.wait(0.4)) == []
+    assert shown(yod.wait(0.2)) == [status.Progress(JOB_ID, "form")]
+    assert shown(yod.wait(0.5)) == []  # nothing has changed
+    assert shown(yod.receive(late(load.LateNode(22, "n22"), more=1))) == []
+    assert shown(yod.wait(0.6)) == [status.Progress(JOB_ID, "form", 2, 4)]
+    yod.receive(late(load.LateNode(22, "n22")))
+    yod.receive(late(load.LateNode(22, "n22", "disk")))  # as many
+    assert shown(yod.wait(0.6)) == [status.Progress(JOB_ID, "form", 3, 4)]
+
+
+def test_bebopd_is_told_once_that_nobody_waits_any_more():
+    yod = Yod(2, limits=TOLD).to(Phase.STARTING)
+    assert shown(yod.wait(0.6)) == [status.Progress(JOB_ID, "start")]
+    assert shown(yod.receive(held(0, 1))) == [status.Progress(JOB_ID, "")]
+    assert yod.phase is Phase.RUNNING
+    assert shown(yod.receive(output(0, b"x"))) == []
+
+
+def test_bebopd_is_told_nothing_of_a_launch_that_is_short():
+    yod = Yod(2, limits=TOLD).to(Phase.STARTING)
+    assert shown(yod.receive(held(0, 1))) == []
+    assert shown(yod.wait(100.0)) == []
