@@ -16,6 +16,7 @@ from contextlib import suppress
 from native.errors import YodError
 from native.frames import framed
 from native.loop.reactor import Reactor
+from yod.guest.front import Given
 from yod.pilot.agent.starters import PROGRAM, End, OnLost, OnPacket
 from yod.pilot.agent.steps import Steps
 from yod.pilot.link.greeting import keep_alive
@@ -26,6 +27,12 @@ KEY_FILE = "starters.key"
 _KEY_BYTES = 32
 _BACKLOG = 4096
 _STEP = "starters"
+# Where the sandbox is not the same on a node it is made, with the key and a mark behind that.
+_APART = "+"
+_BEGIN = """\
+[ -e "$2" ] || (umask 077; mkdir -p "${2%/*}" && { cat; printf +; } >"$2") || exit
+exec "$0" "$1" "$2"
+"""
 
 
 class RemoteEnd:
@@ -52,6 +59,10 @@ class Arrivals:
         on_come: called for each that has come with the index of its node, the number that the
             partition gives it, and what opens its end.
         on_failed: called with a reason when the step has ended.
+
+    Attributes:
+        apart: indices of the nodes that have come and do not see the pilot's sandbox.
+        path: of the key's file, which a node of its own has, too.
     """
 
     def __init__(
@@ -68,7 +79,8 @@ class Arrivals:
         self._on_come = on_come
         self._on_failed = on_failed
         self._key = secrets.token_hex(_KEY_BYTES)
-        self._path = os.path.join(sandbox, KEY_FILE)
+        self.path = os.path.join(sandbox, KEY_FILE)
+        self.apart: set[int] = set()
         self._strangers: set[Link] = set()
         self._end = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
         self._end.bind((own_address(), 0))
@@ -76,20 +88,21 @@ class Arrivals:
         self._end.setblocking(False)
         self._watch = reactor.watch(self._end.fileno(), self._accept)
         host, port = self._end.getsockname()
-        fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with open(fd, "w", encoding="ascii") as file:
             file.write(self._key)
         steps.start(
             _STEP,
-            [PROGRAM, f"{host}:{port}", self._path],
+            ["/bin/sh", "-c", _BEGIN, PROGRAM, f"{host}:{port}", self.path],
             len(names),
             {},
-            sandbox,
-            "starters.out",
-            "starters.err",
+            "/",
+            os.path.join(sandbox, "starters.out"),
+            os.path.join(sandbox, "starters.err"),
             lambda at: None,
             self._over,
             more={"ranks_per_node": 1, "keep_going": True},
+            source=Given(reactor, self._key.encode()),
         )
 
     def close(self) -> None:
@@ -100,7 +113,7 @@ class Arrivals:
             for link in self._strangers:
                 link.close()
             with suppress(OSError):
-                os.unlink(self._path)
+                os.unlink(self.path)
 
     def _accept(self) -> None:
         try:
@@ -115,9 +128,13 @@ class Arrivals:
             key, _, rest = body.partition(b" ")
             number, _, name = rest.decode(errors="replace").partition(" ")
             index = self._indices.get(name)
+            is_apart = key.endswith(_APART.encode())
+            key = key.removesuffix(_APART.encode())
             if not _compare_digest(key, self._key.encode()) or index is None:
                 link.close()
                 return
+            if is_apart:
+                self.apart.add(index)
             self._on_come(index, int(number), lambda packet, lost: RemoteEnd(link, packet, lost))
 
         link = Link(end, self._reactor, hello, lambda _: self._strangers.discard(link))

@@ -20,6 +20,7 @@ from yod.pilot.wire.starter import Report, ReportKind
 from yod.pilot.work.place import Outcome, Place, Work
 
 if TYPE_CHECKING:
+    from yod.pilot.agent.carrying import Carrying
     from yod.pilot.agent.remote import Arrivals
     from yod.pilot.agent.steps import Steps
     from yod.pilot.function.pool import FunctionPool
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 # The first line of a file that has an expression, also when the file is not there yet.
 _LOOK = 'exec grep -m 1 -E -e "$1" < <(exec tail -c +1 -F -- "$2" 2>/dev/null)'
 
+# Kinds that connect to the agent by what lies in the pilot's sandbox.
+_NEED_FILES = modes.CALLS | {modes.RAPTOR_WORKER, modes.RAPTOR_MASTER}
 _CONNECT = frozenset((modes.RAPTOR_WORKER, modes.RAPTOR_MASTER))  # they do so to the agent
 
 
@@ -69,6 +72,8 @@ class Runners:
         self._steps: Steps | None = None
         self._pool: FunctionPool | None = None
         self._signals: dict[str, Callable[[int], None]] = {}
+        self._carried: dict[str, Work] = {}  # tasks whose sandboxes are on nodes that are apart
+        self._carrying: Carrying | None = None
         self._looking: dict[str, int] = {}  # service -> who waits for its word
         self.masters = Masters(place, lambda: self._pool.overlay if self._pool else None)
 
@@ -98,6 +103,46 @@ class Runners:
 
     def start(self, work: Work, description: TaskDescription) -> None:
         """Run a task; the agent is told of its end."""
+        if self._carrying is not None and (apart := self._carrying.nodes_of(work)):
+            if description.kind in _NEED_FILES:
+                names = ", ".join(self._place.nodes[node] for node in apart)
+                reason = f"{names} lacks the session's directory, which a {description.kind} needs"
+                self._place.ended(work.uid, Outcome(exit_code=None, reason=reason))
+                return
+            self._bring(self._carrying, work, description)
+            return
+        self._run(work, description)
+
+    def _bring(self, carrying: Carrying, work: Work, description: TaskDescription) -> None:
+        """Run a task on nodes that do not see its sandbox: that is carried there first."""
+        uid = work.uid
+        self._signals[uid] = lambda _: carrying.cancel(uid)
+
+        def brought(failure: str) -> None:
+            if failure:
+                self._place.ended(uid, Outcome(exit_code=None, reason=failure))
+                return
+            self._carried[uid] = work
+            self._run(work, description)
+
+        carrying.bring(work, brought)
+
+    def _ended(self, uid: str, outcome: Outcome) -> None:
+        """A task's program is over; its sandbox comes back first where it was carried."""
+        work = self._carried.pop(uid, None)
+        if work is None or self._carrying is None or outcome.is_lost:
+            self._place.ended(uid, outcome)
+            return
+
+        def fetched(failure: str) -> None:
+            if failure and not outcome.failure:
+                outcome.exit_code, outcome.reason = None, failure
+            self._place.ended(uid, outcome)
+
+        self._signals[uid] = lambda _: None  # it has ended
+        self._carrying.fetch(work, fetched)
+
+    def _run(self, work: Work, description: TaskDescription) -> None:
         kind, raptor = description.kind, description.value("raptor_id")
         if kind in _CONNECT and not description.is_queue and not self._may_connect(work.uid):
             return
@@ -151,6 +196,8 @@ class Runners:
     def close(self) -> None:
         """End whatever is left."""
         self.masters.close()
+        if self._carrying is not None:
+            self._carrying.close()
         for each in (self._pool, self._arrivals, *set(self._starters.values()), self._steps):
             if each is not None:
                 each.close()
@@ -210,13 +257,13 @@ class Runners:
                 self._place.started(uid, told.started)
             else:
                 program = str(value("executable"))
-                self._place.ended(uid, outcome_of_report(told, program, work.sandbox))
+                self._ended(uid, outcome_of_report(told, program, work.sandbox))
 
         is_service, pattern = description.kind == modes.TASK_SERVICE, value("info_pattern")
         is_told = not pattern and (is_service or value("startup_timeout"))
         starter = self._starters.get(work.slots[0].node)
         if starter is None:
-            self._place.ended(uid, Outcome(exit_code=None, reason="its node is lost"))
+            self._ended(uid, Outcome(exit_code=None, reason="its node is lost"))
             return
         try:
             number = starter.start(
@@ -229,7 +276,7 @@ class Runners:
                 flags=TELL if is_told else MAKE,
             )
         except ValueError as error:
-            self._place.ended(uid, Outcome(exit_code=None, reason=str(error)))
+            self._ended(uid, Outcome(exit_code=None, reason=str(error)))
             return
         self._signals[uid] = lambda signo: starter.signal(number, signo)
         if pattern:
@@ -266,14 +313,14 @@ class Runners:
 
             def behind(other: Outcome) -> None:
                 worse = other if other.failure and not outcome.failure else outcome
-                self._place.ended(uid, worse)
+                self._ended(uid, worse)
 
             if not self._run_once(work, description, "post_launch", behind):
-                self._place.ended(uid, outcome)
+                self._ended(uid, outcome)
 
         def before(outcome: Outcome) -> None:
             if outcome.failure:
-                self._place.ended(uid, outcome)
+                self._ended(uid, outcome)
             else:
                 launch()
 
@@ -344,11 +391,24 @@ class Runners:
         if index in self._starters:
             return
         self._numbers[index] = number
+        arrivals = self._arrivals
+        assert arrivals is not None
         self._starters[index] = Starter(open_end, self._place.nodes[index], lost)
+        if index in arrivals.apart:
+            self._know_apart(index, arrivals.path)
         if len(self._numbers) == len(self._place.nodes):
-            assert self._arrivals is not None
-            self._arrivals.close()
+            arrivals.close()
             self._on_ready()
+
+    def _know_apart(self, index: int, key_file: str) -> None:
+        """A node has files of its own."""
+        if self._carrying is None:
+            from yod.pilot.agent.carrying import Carrying
+
+            own, place = self._numbers, self._place
+            self._carrying = Carrying(place.reactor, self._mpi, place.sandbox, place.nodes, own)
+        self._carrying.apart.add(index)
+        self.start_process(index, ["rm", "-f", key_file], {}, "/", "", "", lambda _: None)
 
     def _functions(self) -> FunctionPool:
         if self._pool is None:

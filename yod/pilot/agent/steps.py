@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from native.errors import YodError
 from native.host import stdio
 from native.loop.reactor import Reactor
@@ -21,7 +23,7 @@ from native.machine import fault_text
 from native.port.port import Opened
 from yod.guest.driver import GuestLaunch
 from yod.guest.feed import Feed, Output, Started
-from yod.guest.front import Given
+from yod.guest.front import Given, Source
 from yod.guest.request import Choices, Command, Member, request
 from yod.guest.results import Result
 from yod.launch.events import SignalToPass
@@ -67,11 +69,13 @@ class Steps:
         *,
         nodes: Sequence[int] = (),
         more: Choices | None = None,
+        source: Source | None = None,
     ) -> None:
         """Launch a task; its outcome goes to ``on_end``, mostly later.
 
         Args:
             nodes: that of each rank; empty: anywhere.
+            source: the input of all ranks; None: they have none.
         """
         began = time.time()
         try:
@@ -91,10 +95,15 @@ class Steps:
             else:
                 choices["partition"] = "embedded"
             choices |= more or {}
-            asked = request(command, has_input=False, **choices)
+            asked = request(command, has_input=source is not None, **choices)
+            if source is not None:
+                every = replace(asked.options, input_ranks=((0, ranks - 1),))
+                asked = replace(asked, options=every)
             prepared = asked.prepare()
             files = _Files(paths[0], paths[1])
         except (YodError, OSError) as failure:
+            if source is not None:
+                source.close()
             text = failure.strerror if isinstance(failure, OSError) else str(failure)
             on_end(Outcome(exit_code=None, reason=str(text), times=[("task_start", began)]))
             return
@@ -103,7 +112,7 @@ class Steps:
             self._steps.pop(uid, None)
             on_end(outcome)
 
-        step = self._steps[uid] = _Step(self, files, began, on_started, over)
+        step = self._steps[uid] = _Step(self, files, began, on_started, over, source)
         self.reactor.run_for(step.fault, step.begin, self._open(prepared, step), asked, prepared)
 
     def signal(self, uid: str, signo: int) -> None:
@@ -180,7 +189,9 @@ class _Step:
         began: float,
         on_started: Callable[[float], None],
         on_end: OnEnd,
+        source: Source | None,
     ) -> None:
+        self._source = source
         self._reactor = steps.reactor
         self._files = files
         self._on_started = on_started
@@ -205,7 +216,7 @@ class _Step:
             opened,
             reactor,
             lambda: reactor.call_soon(self._over),  # not from within the driver
-            source=Given(reactor, b""),
+            source=self._source or Given(reactor, b""),
             collects_output=False,
             feed=self._feed,
             takes_signals=False,
@@ -263,6 +274,8 @@ class _Step:
             launch, self._launch = self._launch, None
             launch.close()
             self._feed.close()
+        if self._source is not None:
+            self._source.close()
         outcome.times = self._times
         outcome.stdout, outcome.stderr = (t.decode(errors="replace") for t in self._files.tails)
         self._files.close()

@@ -13,7 +13,8 @@ import time
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from native.errors import UsageError
+from native.errors import UsageError, YodError
+from yod.pilot.files.archive import unpack
 from yod.pilot.model import staging
 from yod.pilot.model.staging import Directive, Place
 
@@ -63,7 +64,7 @@ def bring(directive: Directive, roots: Mapping[str, str]) -> str:
     """
     try:
         _bring(directive, roots)
-    except (UsageError, OSError, tarfile.TarError, shutil.Error) as error:
+    except (YodError, OSError, tarfile.TarError, shutil.Error) as error:
         text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         return f"{directive.source} > {directive.target}: {text}"
     return ""
@@ -111,7 +112,7 @@ def _bring(directive: Directive, roots: Mapping[str, str]) -> None:
             shutil.move(source, target)
         case staging.TARBALL if tarfile.is_tarfile(source):
             with tarfile.open(source) as archive:
-                archive.extractall(os.path.dirname(target), filter="data")
+                unpack(archive, os.path.dirname(target))
         case _:
             _copy(source, target, directive)
 
