@@ -176,6 +176,9 @@ class BatchRequests:
         if principal.job_id != job_id and owner != uid:
             text = f"job {job_id} is none of uid {uid}'s that run here"
             return [Send(source, Refused(Refusal.NOT_PERMITTED, text))]
+        batch_job = self._batch.get(job_id)
+        if batch_job is not None and batch_job.attempt != message.attempt:  # it was placed again
+            return [Send(source, batch.StepsHeard(job_id, message.first))]
         if self._steps is None:
             from allocator.past import StepsTold
 

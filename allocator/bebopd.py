@@ -12,8 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from msgspec.structs import astuple
-
 from allocator.asked import BatchRequests
 from allocator.batch.job import BatchRecorded, Earlier, RecordEvent
 from allocator.batch.table import BatchJobs
@@ -227,14 +225,15 @@ class Bebopd:
             self.accounting.begin(now)
         actions = [*begun, *self._changed_by(event, now)]
         noted = note_ends(actions, 0, self._admission, self.jobs)
+        self.batch.requeues.look(now)
         actions += self._dependents.serve(actions, now)
         served = self._requests.serve(now)
         self._dependents.note(served)
         actions += served
-        ended = [action for action in actions if isinstance(action, RecordEnd)]
-        for job_id, outcome, slot_s in map(astuple, ended):
-            self.batch.slots_gone(job_id, now)
-            actions += self.accounting.slots_gone(job_id, outcome == HAS_RUN, slot_s, now)
+        for end in [action for action in actions if isinstance(action, RecordEnd)]:
+            self.batch.slots_gone(end.job_id, end.attempt, now)
+            has_run = end.outcome == HAS_RUN
+            actions += self.accounting.slots_gone(end.job_id, has_run, end.slot_s, now)
         note_ends(actions, noted, self._admission, self.jobs)
         actions += charges(actions, self._admission)
         if self._watching is not None:
@@ -312,7 +311,8 @@ class Bebopd:
             case Unfit(job_id, _, text) if node is not None:
                 from allocator.operators import unfit
 
-                return unfit(node, job_id, text, self.nodes, self._wall_clock())
+                self.batch.requeues.stuck(node, job_id)
+                return unfit(node, job_id, text, self.nodes, self.jobs, self._wall_clock())
             case batch.Started() if node is not None:
                 return self.batch.started(node, message, now)
             case batch.BrokerEnded() if node is not None:
@@ -347,15 +347,15 @@ class Bebopd:
     def _from_node(self, node: Node, message: Message, now: float) -> list[Action]:
         """Take a PCT's report about a job; one about a job that has ended is ignored."""
         match message:
-            case Hosting(job_id) if job := self.jobs.get(job_id):
+            case Hosting(job_id, attempt) if job := self.jobs.of(job_id, attempt):
                 had_run, actions = job.has_run, self.jobs.hosting(node, job, now)
                 is_new = job.has_run and not had_run and self.batch.get(job_id) is None
                 return [*actions, *([RecordEvent(job_id, "runs")] if is_new else [])]
-            case Freed(job_id) if job := self.jobs.get(job_id):
+            case Freed(job_id, _, attempt) if job := self.jobs.of(job_id, attempt):
                 return self.jobs.freed(node, job, message.nodes, now)
-            case Revoked(job_id, number, is_hosting) if job := self.jobs.get(job_id):
+            case Revoked(job_id, number, is_here, attempt) if job := self.jobs.of(job_id, attempt):
                 if number == node.number:
-                    return self.jobs.revoked(node, job, is_hosting, now)
+                    return self.jobs.revoked(node, job, is_here, now)
                 return [Log(f"{node} answered a revoke for node {number}", job_id)]
         return []
 
@@ -382,25 +382,25 @@ class Bebopd:
 
             actions += announced(node)
         held = set(node.held)
-        actions += self.jobs.compare(node, arrival, {job.job_id for job in announce.jobs}, now)
+        actions += self.jobs.compare(node, arrival, announce.hosted_attempts, now)
         for hosted in announce.jobs:
             if hosted.job_id not in held:
                 actions += self._hosts_unknown(node, hosted, now)
-        return actions + self.batch.announced(node, announce.brokers, now)
+        return actions + self.batch.announced(node, announce.attempt_of, now)
 
     def _hosts_unknown(self, node: Node, hosted: HostedJob, now: float) -> list[Action]:
         """Take in a job that this bebopd did not place on the node.
 
         Either an earlier bebopd granted it, or the announcement is older than its end.
         """
-        if self._ids.is_given(hosted.job_id) or hosted.job_id in node.over:
+        if self._ids.is_given(hosted.job_id) or (hosted.job_id, hosted.attempt) in node.over:
             return []  # late: it has been freed since
-        owner = self._requests.name_of(hosted.uid)
+        owner, batch_job = self._requests.name_of(hosted.uid), self.batch.get(hosted.job_id)
+        is_earlier = batch_job is not None and hosted.attempt < batch_job.attempt
         queue = self.accounting.queue_of(hosted.job_id)
-        actions = self.jobs.adopt(node, hosted, owner, now, queue)
-        if self.batch.get(hosted.job_id) is None:
-            elapsed_s = hosted.elapsed_s
-            actions += self.accounting.adopted(hosted.job_id, hosted.uid, owner, elapsed_s)
+        actions = self.jobs.adopt(node, hosted, owner, is_earlier, now, queue)
+        if batch_job is None:
+            actions += self.accounting.adopted(hosted.job_id, hosted.uid, owner, hosted.elapsed_s)
         self._ids.skip(hosted.job_id)
         return actions + self._requests.reserve()
 

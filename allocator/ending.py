@@ -99,7 +99,8 @@ class Endings:
             text = "a nicekill is for whole jobs: it names no nodes"
             raise RequestRefused(Refusal.BAD_REQUEST, text)
         wanted = frozenset(asked.nodes)
-        met = [job for job in self._jobs if self._meets(job, asked, wanted)]
+        latest = [job for job in self._jobs if self._jobs.get(job.job_id) is job]
+        met = [job for job in latest if self._meets(job, asked, wanted)]
         ours = [job for job in met if viewer in (None, job.uid)]
         if asked.job_id and not met:
             text = f"no job {asked.job_id} holds nodes here that meet all conditions"

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
+from itertools import islice
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -122,8 +123,11 @@ def ordered(
     return [RecordOrders(tuple(changes), source, by)]
 
 
-def unfit(node: Node, job_id: int, text: str, nodes: NodeTable, unix_s: float) -> list[Action]:
+def unfit(
+    node: Node, job_id: int, text: str, nodes: NodeTable, jobs: JobTable, unix_s: float
+) -> list[Action]:
     """A PCT finds its node not fit for jobs: drain it, unless it is drained already."""
+    jobs.stuck(node.number, job_id)
     said = Log(f"{node}: {shown(text)}", job_id)
     if node.orders.drain is not None:
         return [said]
@@ -249,11 +253,10 @@ def _happened(
 
 def _changed(numbers: list[int], nodes: NodeTable, jobs: JobTable) -> wire.Changed:
     busy = [node for number in numbers if (node := nodes.get(number)) and node.held]
-    job_ids = sorted({job_id for node in busy for job_id in node.held})
-    owned = (wire.OwnedJob(job_id, jobs[job_id].owner) for job_id in job_ids[: wire.JOBS_MAX])
-    return wire.Changed(
-        tuple(numbers), tuple(node.number for node in busy), tuple(owned), len(job_ids)
-    )
+    there = {job_id: jobs.on(node.number, job_id) for node in busy for job_id in node.held}
+    owned = (wire.OwnedJob(job_id, there[job_id].owner) for job_id in sorted(there))
+    first = tuple(islice(owned, wire.JOBS_MAX))
+    return wire.Changed(tuple(numbers), tuple(node.number for node in busy), first, len(there))
 
 
 def announced(node: Node) -> list[Action]:

@@ -31,7 +31,7 @@ def release_asked(
 ) -> list[Action]:
     """Release a job whose owner or an operator asks for it."""
     job_id = release.job_id
-    job, uid = jobs.get(job_id), accounting.owner_of(job_id)
+    job, uid = jobs.of(job_id, release.attempt), accounting.owner_of(job_id)
     is_owner = by.uid == (job.uid if job is not None else uid)
     if job is not None and not (is_owner or by.is_operator):
         text = f"job {job_id} belongs to {job.owner}"

@@ -76,7 +76,7 @@ def rows_of(node: Node, jobs: JobTable, now: float) -> Iterator[NodeRow]:
     row: list[NodeJob] = []
     size = 0
     for job_id in sorted(node.held):
-        for part in _parts(node, jobs[job_id], now):
+        for part in _parts(node, jobs.on(node.number, job_id), now):
             if row and size + _estimate_of(part) > ROW_BYTES:
                 yield _row(node, jobs, tuple(row), now)
                 row, size = [], 0
@@ -149,7 +149,8 @@ def _state(node: Node, jobs: JobTable) -> NodeState:
         return NodeState.TROUBLE
     if not node.held:
         return NodeState.FREE
-    if all(jobs[job_id].state in IS_NOT_HEARD_OF for job_id in node.held):
+    held = [jobs.on(node.number, job_id) for job_id in node.held]
+    if all(job.state in IS_NOT_HEARD_OF for job in held):
         return NodeState.PENDING
     return NodeState.BUSY
 
@@ -180,5 +181,6 @@ def state_lines(name: str, nodes: NodeTable, jobs: JobTable, now: float) -> list
     for job in jobs:
         held, age = format_nodes(job.holdings), now - job.since
         said = f"of {job.owner}: {job.state.value}, nodes {held}, for {age:.0f} s"
+        said += f", attempt {job.attempt}" if job.attempt else ""
         lines.append(f"job {job.job_id} {said}")
     return lines

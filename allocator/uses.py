@@ -32,7 +32,7 @@ def note_ends(actions: list[Action], first: int, admission: Admission, jobs: Job
     """
     for action in actions[first:]:
         match action:
-            case RecordEnd(job_id):
+            case RecordEnd(job_id) if jobs.get(job_id) is None:  # or it was placed again
                 admission.slots_freed(job_id)
             case RecordPast(row) if jobs.get(row.job_id) is None:
                 admission.slots_freed(row.job_id)

@@ -145,7 +145,7 @@ MEANINGS = {
     "backfill_count": "requests that wait whose expected start no later request may delay",
     "backfill_tested_count": "requests that wait, and are tried whenever slots become free",
     "ended_count": "jobs or steps that have ended, of which a bebopd knows how (yod --after)",
-    "requeues_count": "a batch job waits again so often when a node could not be made ready for it",
+    "requeues_count": "a batch job waits again so often when nodes are not made ready or lost",
     "submitted_count": "batch jobs of a partition that have not ended (yodjob submit)",
     "submitted_each_count": "the same of one user",
     "array_count": "elements of an array of batch jobs",

@@ -36,6 +36,7 @@ class BrokerState(Enum):
 
 
 _TOLD = BrokerState.TOLD
+NOT_STARTED = -1  # a wait status
 
 
 class BrokerEvent(Event, frozen=True):
@@ -151,6 +152,12 @@ class Brokers:
         brokers = self._brokers.items()
         return tuple(sorted(job_id for job_id, each in brokers if each.state is not _TOLD))
 
+    @property
+    def attempts(self) -> tuple[int, ...]:
+        """Which attempts of these jobs they are; empty: of each the first."""
+        found = tuple(self._brokers[job_id].start.attempt for job_id in self.job_ids)
+        return found if any(found) else ()
+
     def lines(self) -> list[str]:
         """For people: a line for each."""
         return [
@@ -177,7 +184,7 @@ class Brokers:
             case Grant():
                 return self.granted(bebopd, message)
             case batch.EndBroker():
-                return self.end(message, now)
+                return self.end(bebopd, message, now)
             case batch.SignalScript() | batch.LimitTime() | batch.Suspend():
                 return self.pass_on(message)
             case batch.Heard():
@@ -204,14 +211,22 @@ class Brokers:
         broker.state = BrokerState.STARTING
         return [BeginBroker(grant.job_id, broker.start, grant, bebopd, self._holds_scripts)]
 
-    def end(self, message: batch.EndBroker, now: float) -> list[Action]:
-        """End a broker, which ends its job; or kill it."""
-        if not self._is_alive(message.job_id):
+    def end(self, bebopd: PortalId, message: batch.EndBroker, now: float) -> list[Action]:
+        """End a broker, which ends its job; or kill it, and say so also where it is not here."""
+        job_id, broker = message.job_id, self._brokers.get(message.job_id)
+        if broker is None or broker.start.attempt != message.attempt or broker.state is _TOLD:
+            if not message.is_forced:
+                return []
+            if broker is not None and broker.state is _TOLD:
+                del self._brokers[job_id]
+            gone = batch.BrokerEnded(job_id, NOT_STARTED, b"", message.attempt)
+            return [Send(bebopd, gone)]
+        if not self._is_alive(job_id):
             return []
         if message.is_forced:
-            self._count_down(self._brokers[message.job_id], now)
-            return [KillBroker(message.job_id)]
-        return [TellBroker(message.job_id, message)]
+            self._count_down(broker, now)
+            return [KillBroker(job_id)]
+        return [TellBroker(job_id, message)]
 
     def pass_on(
         self, message: batch.SignalScript | batch.LimitTime | batch.Suspend

@@ -2,10 +2,56 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from native.ids import PortalId
+from native.machine import Action, Send
 from native.nodelist import format_nodes
-from native.wire import status
+from native.wire import alloc, status
+from native.wire.base import OfAttempt
+from pct.brokers import Brokers
+from pct.events import TellBebopd
 from pct.job.machine import Job
 from pct.reservation import Reservation
+
+_OF_ATTEMPTS = (OfAttempt, alloc.Freed)
+
+
+def announcement(
+    number: int,
+    name: str,
+    address: PortalId,
+    incarnation: int,
+    jobs: Iterable[Job],
+    reservation: Reservation,
+    brokers: Brokers,
+    trouble: str,
+    now: float,
+) -> status.Announce:
+    """All that bebopd is told of a node."""
+    return status.Announce(
+        number,
+        name,
+        reservation.slots,
+        *address,
+        incarnation,
+        tuple([hosted(job, reservation, now) for job in jobs]),
+        brokers.job_ids,
+        reservation.memory,
+        tuple([gpu.kind for gpu in reservation.gpus]),
+        reservation.groups,
+        trouble,
+        brokers.attempts,
+    )
+
+
+def stamped(action: Action, attempt: int) -> Action:
+    """What a job decides, with the attempt named where others must know which it is."""
+    if isinstance(action, (Send, TellBebopd)) and isinstance(action.message, _OF_ATTEMPTS):
+        return replace(action, message=replace(action.message, attempt=attempt))
+    return action
 
 
 def hosted(job: Job, reservation: Reservation, now: float) -> status.HostedJob:
@@ -21,6 +67,7 @@ def hosted(job: Job, reservation: Reservation, now: float) -> status.HostedJob:
         len(gpus),
         reservation.core_counts(job.job_id),
         reservation.gives_way(job.job_id),
+        reservation.attempt(job.job_id),
     )
 
 

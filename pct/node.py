@@ -34,7 +34,7 @@ from pct.account import Gpu
 from pct.admission import Admission
 from pct.brokers import BrokerEvent, Brokers
 from pct.events import DropJob, HealthChecked, Leave, Restart, Several, TellBebopd
-from pct.hosted import hosted, line_of
+from pct.hosted import announcement, line_of, stamped
 from pct.job.machine import Job
 from pct.job.progress import JobState
 from pct.peers import Peers
@@ -202,6 +202,8 @@ class Node:
             raise PeerProtocolError("a user's key does not open a job")
         if isinstance(message, load.Load):
             return self._load(event.source, principal, message, now)
+        if isinstance(message, load.Reset) and message.attempt != self.reservation.attempt(job_id):
+            return self._reset(event.source, message, now)  # of an earlier placing of the job
         if (job := self.jobs.get(job_id)) is not None:
             return self._of_job(job, event, now)
         method = OF_NO_JOB.get(type(message))
@@ -213,19 +215,21 @@ class Node:
         return [Send(source, group.Adopted(job_id)), Send(source, load.AllDone(job_id))]
 
     def _all_done(
-        self, source: PortalId, message: load.AllDone | load.Reset, now: float
+        self, source: PortalId, message: load.AllDone, now: float, attempt: int = 0
     ) -> list[Action]:
         """The job is not here. Refuse its load message, which may still be on the way."""
         if self.number < 0:
             return []
-        self.reservation.refuse(message.job_id)
+        self.reservation.refuse(message.job_id, attempt)
         return [Send(source, load.Released.of(message.job_id, (self.number,)))]
 
     def _reset(self, source: PortalId, message: load.Reset, now: float) -> list[Action]:
         """As for all-done. The root no longer reports for this node, so tell bebopd too."""
-        actions = self._all_done(source, message, now)
+        job_id, attempt = message.job_id, message.attempt
+        actions = self._all_done(source, load.AllDone(job_id), now, attempt)
         if actions:
-            actions.append(Send(self._bebopd, alloc.Freed.of(message.job_id, (self.number,))))
+            freed = Send(self._bebopd, alloc.Freed.of(job_id, (self.number,)))
+            actions.append(stamped(freed, attempt))
         return actions
 
     def _load(
@@ -262,22 +266,9 @@ class Node:
 
     def _announce(self, now: float) -> list[Action]:
         self._announce_at = now + self._heartbeat_s
-        jobs = tuple([hosted(job, self.reservation, now) for job in self.jobs.values()])
-        announce = status.Announce(
-            self.number,
-            self._name,
-            self.reservation.slots,
-            self._address.nid,
-            self._address.pid,
-            self._incarnation,
-            jobs,
-            self.brokers.job_ids,
-            self.reservation.memory,
-            tuple([gpu.kind for gpu in self.reservation.gpus]),
-            self.reservation.groups,
-            self._unfit,
-        )
-        return [Send(self._bebopd, announce)]
+        me = (self.number, self._name, self._address, self._incarnation)
+        here = (self.jobs.values(), self.reservation, self.brokers)
+        return [Send(self._bebopd, announcement(*me, *here, self._unfit, now))]
 
     def _checked(self, trouble: str, is_lost: bool, now: float) -> list[Action]:
         """The health check has ended; bebopd is told at once of what is new."""
@@ -309,7 +300,9 @@ class Node:
 
     def _revoke(self, source: PortalId, message: alloc.Revoke, now: float) -> list[Action]:
         is_hosting = self.reservation.refuse(message.job_id, message.attempt)
-        return [Send(source, alloc.Revoked(message.job_id, self.number, is_hosting))]
+        return [
+            Send(source, alloc.Revoked(message.job_id, self.number, is_hosting, message.attempt))
+        ]
 
     def _restart_now(self, source: PortalId, message: nodes.RestartNow, now: float) -> list[Action]:
         self._is_restarting = True
@@ -388,6 +381,8 @@ class Node:
 
     def _translated(self, job: Job, actions: list[Action]) -> list[Action]:
         """Address the messages for bebopd; note the job's deadline, or forget it if it is over."""
+        if attempt := self.reservation.attempt(job.job_id):
+            actions = [stamped(action, attempt) for action in actions]
         out = [
             Send(self._bebopd, action.message) if isinstance(action, TellBebopd) else action
             for action in actions

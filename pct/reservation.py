@@ -72,6 +72,10 @@ class Reservation:
         """The cores that ranks can be bound to, as bebopd counts them."""
         return self._cores.groups if self._cores is not None else ()
 
+    def attempt(self, job_id: int) -> int:
+        """How often a hosted job was placed before; 0 for one that is not hosted."""
+        return self._attempts.get(job_id, 0)
+
     def cores(self, job_id: int) -> Given:
         """The cores that a hosted job has, with the members whose they are."""
         return self._cores.of(job_id) if self._cores is not None else ()
@@ -161,10 +165,10 @@ class Reservation:
             attempt: up to which.
 
         Returns:
-            True when it is hosted already, and stays so.
+            True when one of these attempts is hosted already, and stays so.
         """
         if job_id in self._used:
-            return True
+            return self.attempt(job_id) <= attempt
         if job_id not in self._spent:
             self._spent[job_id] = attempt
             self._spent_order.append(job_id)

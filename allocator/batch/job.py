@@ -90,6 +90,7 @@ class BatchJob(Struct, eq=False):
         submitted, began, ended: unix time; 0: not yet.
         given: slots that it has or had; 0: not yet, or as many as it asks for.
         attempt: how often it was placed before.
+        failures: how often of these its nodes were the reason.
         is_cancelled: its end was asked for.
         is_requeued: it is ended to wait again.
         is_preempted: it is ended for another job, to wait again or for good.
@@ -136,6 +137,7 @@ class BatchJob(Struct, eq=False):
     signal: int = 0
     given: int = 0
     attempt: int = 0
+    failures: int = 0
     is_cancelled: bool = False
     is_requeued: bool = False
     is_preempted: bool = False
@@ -214,6 +216,18 @@ class BatchJob(Struct, eq=False):
         """It has none any more, and did not use them."""
         self.nodes, self.grant, self.began, self.given = (), None, 0.0, 0
         self.is_granted = self.is_sent = self.is_told = self.has_no_slots = False
+
+    def is_out(self, attempt: int) -> bool:
+        """It has the slots of this attempt, and is not over."""
+        return self.attempt == attempt and self.state in (State.CONFIGURING, State.RUNNING)
+
+    def lose(self, text: str) -> bool:
+        """Its first node is out of reach; whether that is of interest any more."""
+        if self.state.is_final:
+            return False
+        self.is_told = False  # it may not have heard
+        self.waits_for(text)
+        return True
 
     def waits_for(self, text: str) -> None:
         """What stands in its way now; that it was cancelled counts for more."""

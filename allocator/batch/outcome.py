@@ -22,7 +22,8 @@ def outcome_of(message: BrokerEnded, is_cancelled: bool) -> JobEnd:
     if told is None:
         text = shown(message.outcome.decode(errors="replace")[-TEXT_MAX // 2 :].strip())
         if message.wait_status == _NOT_STARTED:
-            return JobEnd(State.FAILED, 0, 0, clipped(f"its broker could not be started: {text}"))
+            said = f"its broker could not be started: {text}" if text else "its broker never ran"
+            return JobEnd(State.CANCELLED if is_cancelled else State.FAILED, 0, 0, clipped(said))
         ended = f"its broker ended unexpectedly: {how_it_ended(message.wait_status)}"
         state = State.CANCELLED if is_cancelled else State.NODE_FAIL
         return JobEnd(state, 0, 0, clipped(f"{ended}: {text}" if text else ended))

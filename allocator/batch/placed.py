@@ -6,12 +6,21 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from allocator.batch.job import BatchJob
+from allocator.jobs.table import JobTable
+from allocator.queue.admission import Admission
 
 
 class Placed:
-    """The jobs that have slots or had them, by the node of their brokers."""
+    """The jobs that have slots or had them, by the node of their brokers.
 
-    def __init__(self) -> None:
+    Args:
+        slots: the jobs that hold slots.
+        admission: hears of those that have none any more.
+    """
+
+    def __init__(self, slots: JobTable, admission: Admission) -> None:
+        self._slots = slots
+        self._admission = admission
         self._by_root: defaultdict[int, set[int]] = defaultdict(set)
 
     def check(self, jobs: Iterable[BatchJob]) -> None:
@@ -27,6 +36,7 @@ class Placed:
         """A job has no nodes any more."""
         self._by_root[job.root].discard(job.job_id)
         job.unplace()
+        self._admission.withdrawn(job.job_id, self._slots.get(job.job_id) is not None)
 
     def on(self, number: int) -> list[int]:
         """The jobs with their brokers on a node, ids ascending."""

@@ -87,7 +87,7 @@ def preempt(job: BatchJob, node: Node, waits_again: bool, warns: bool, why: str)
 
 def _end(job: BatchJob, node: Node, why: str, is_forced: bool) -> list[Action]:
     job.reason = why
-    sent = [Send(node.peer, EndBroker(job.job_id, is_forced))]
+    sent = [Send(node.peer, EndBroker(job.job_id, is_forced, job.attempt))]
     if job.is_warned:
         sent = [Send(node.peer, SignalScript(job.job_id, SIGTERM))]
         if job.is_suspended:
@@ -106,7 +106,7 @@ def insist(
     """
     was_warned, job.is_warned = job.is_warned, False
     due.set(job.job_id, now + limits.end_s + (limits.kill_wait_s if was_warned else 0.0))
-    return [Send(node.peer, EndBroker(job.job_id, is_forced=not was_warned))]
+    return [Send(node.peer, EndBroker(job.job_id, not was_warned, job.attempt))]
 
 
 def limit_time(job: BatchJob, node: Node) -> list[Action]:
@@ -120,5 +120,5 @@ def tell_again(job: BatchJob, node: Node) -> list[Action]:
         return []
     job.is_told = True
     if job.is_cancelled or job.is_requeued:
-        return [Send(node.peer, EndBroker(job.job_id))]
+        return [Send(node.peer, EndBroker(job.job_id, attempt=job.attempt))]
     return [*limit_time(job, node), Send(node.peer, Suspend(job.job_id, job.is_suspended))]

@@ -47,7 +47,6 @@ class Submissions:
         dependencies: Dependencies,
         earlier: Earlier,
         limits: Limits,
-        *,
         queue: Queue,
         admission: Admission,
         ids: JobIds,

@@ -5,7 +5,7 @@
     (asked) --on the disk--> PENDING --slots--> CONFIGURING --its broker runs--> RUNNING
                        ^        |                    |                              |
                        |        `--cancelled---------'--the broker ends, or its-----'--> final
-                       `--a node is not made ready---'  node is lost for too long
+                       `--waits again (requeues.py)--'  node is lost for too long
 
 A job is answered when it is on the disk, its broker is started when its grant is, and a PCT
 hears that bebopd knows of the broker's end when that is. So a bebopd that is killed at any
@@ -15,7 +15,7 @@ PCT of its first node says whether it runs there. Pure: no clock, no transport.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from allocator.batch import running
 from allocator.batch.arrays import Arrays
@@ -36,7 +36,7 @@ from allocator.batch.placed import Placed
 from allocator.batch.priorities import Priorities
 from allocator.batch.questions import Questions
 from allocator.batch.queue import Queue
-from allocator.batch.requeues import Requeues
+from allocator.batch.requeues import Requeues, is_by_loss
 from allocator.batch.submissions import Submissions
 from allocator.batch.times import TimeLimits
 from allocator.jobs.grants import Owner
@@ -65,6 +65,7 @@ class BatchJobs:
         questions: of users, which are not answered yet.
         dependencies: what jobs wait for, and how others have ended.
         times, holds, priorities: changes of these, which are not on the disk yet.
+        requeues: jobs that wait again, and what nodes still hold of them.
         news: jobs that have begun or ended, for whoever waits for that and is no batch job.
 
     Args:
@@ -96,19 +97,12 @@ class BatchJobs:
         self.dependencies = Dependencies(self._jobs, earlier)
         self._arrays = Arrays(self._jobs, self.dependencies.corresponding)
         self._entrance = Entrance(self.dependencies, self._arrays, queue, owner_of, unix_time)
-        self.submissions = Submissions(
-            self._jobs,
-            self.dependencies,
-            earlier,
-            limits,
-            queue=queue,
-            admission=admission,
-            ids=ids,
-            unix_time=unix_time,
-        )
-        self._placed = Placed()
-        self._requeues = Requeues(nodes, slots, self._placed, admission, limits, unix_time)
+        known = self._jobs, self.dependencies, earlier, limits
+        self.submissions = Submissions(*known, queue, admission, ids, unix_time)
+        self._placed = Placed(slots, admission)
         self._due = Deadlines[int]()
+        where = self._jobs, self._due, queue, nodes, slots
+        self.requeues = Requeues(*where, self._placed, admission, limits, unix_time)
         self.questions = Questions(self._jobs, slots, queue)
         self.times = TimeLimits(self._jobs, unix_time)
         self.holds = Holds(queue)
@@ -134,6 +128,7 @@ class BatchJobs:
         for job in self._jobs.values():
             assert (job.state is State.PENDING) == (not job.nodes) or job.state.is_final, job
         self._placed.check(self._jobs.values())
+        self.requeues.check()
         self.submissions.check(self._jobs)
         self.dependencies.check()
         self._arrays.check()
@@ -149,6 +144,7 @@ class BatchJobs:
                 self._placed.add(job)
                 self._due.set(job_id, now + self._limits.node_fail_s)
             elif job.attempt:  # its nodes may still be ending it
+                self.requeues.rest(job)
                 self._due.set(job_id, now + self._limits.end_s)
             else:
                 actions += self._enqueue(job, now)
@@ -169,25 +165,26 @@ class BatchJobs:
             if event.error:
                 actions += self._not_recorded(job, event.error, now)
             elif not job.is_recorded:
-                job.is_recorded = True
                 actions += self._accept(job, now)
             elif job.job_id in ended:
                 actions += self._forget(job, now)
-            elif job.job_id in self._requeues:
-                actions += [*self._requeues.recorded(job), *self._enqueue(job, now)]
+            elif job.job_id in self.requeues:
+                actions += [*self.requeues.recorded(job), *self._enqueue(job, now)]
             elif job.state is State.CONFIGURING and job.grant is not None and not job.is_granted:
                 job.is_granted = True
                 actions += self._start(job, now)
         return actions
 
     def _accept(self, job: BatchJob, now: float) -> list[Action]:
+        job.is_recorded = True
         actions = [RecordBatchJob(job)] if job.state.is_final else self._enqueue(job, now)
         said, answer = self.submissions.accepted(job)
         return [*said, *actions, *answer]
 
     def _enqueue(self, job: BatchJob, now: float) -> list[Action]:
         """Let a job wait for what it needs next."""
-        if self._requeues.holds_back(job):
+        if self.requeues.holds_back(job):
+            self._queue.withdraw(job.job_id)
             return []
         if (fate := self._arrays.fate(job)) is not None:
             return self._end(job, fate.state, fate.text, now)
@@ -209,7 +206,7 @@ class BatchJobs:
         actions: list[Action] = [Log(text)]
         if not job.is_recorded:
             self._drop(job)
-            actions += self.submissions.refused(job, text) + self.questions.ended(job.job_id)
+            actions += [*self.submissions.refused(job, text), *self.questions.ended(job.job_id)]
             return actions + self._look_at_dependents(job, now)
         if job.state is State.CONFIGURING and job.grant is not None and not job.is_granted:
             actions += self._withdraw(job, text, now)
@@ -219,7 +216,7 @@ class BatchJobs:
             if (array := job.of) is not None:  # nor would its next element be written
                 self._queue.withdraw(array.job_id)
                 self._due.set(array.job_id, now + RECORD_AGAIN_S)
-        elif job.state.is_final or job.job_id in self._requeues:
+        elif job.state.is_final or job.job_id in self.requeues:
             self._due.set(job.job_id, now + RECORD_AGAIN_S)
         return actions
 
@@ -247,9 +244,10 @@ class BatchJobs:
             return self._end(job, State.CANCELLED, job.reason, now)
         node, owner = self._nodes.get(job.root), self._owner_of(job.uid)
         assert node is not None
-        if not node.is_up or node.incarnation != job.incarnation or owner is None:
-            actions = self._withdraw(job, f"{node} was lost", now)
-            return [*actions, *self._enqueue(job, now), RecordBatchJob(job)]
+        is_there = node.is_up and node.incarnation == job.incarnation
+        if not is_there or owner is None or self.requeues.is_awaited(job):
+            withdrawn = self._withdraw(job, f"{node} was lost", now)
+            return [*withdrawn, *self._enqueue(job, now), RecordBatchJob(job)]
         job.is_sent = job.is_told = True
         return [StartBroker(node.peer, job, owner.gid, owner.groups)]
 
@@ -259,12 +257,14 @@ class BatchJobs:
         if job.is_cancelled:
             return self._end(job, State.CANCELLED, job.reason, now)
         if held is None or held.state is not JobState.PENDING or owner is None:
-            return self._end(job, State.NODE_FAIL, f"{node} has not started it in time", now)
+            return self._fail(job, f"{node} has not started it in time", now, has_broker=True)
+        if self.requeues.is_awaited(job):
+            return []  # an earlier attempt is to end first
         return [StartBroker(node.peer, job, owner.gid, owner.groups)]
 
     def _withdraw(self, job: BatchJob, text: str, now: float) -> list[Action]:
         """Nobody has heard of a job's grant: its slots are free at once."""
-        self._unplace(job)
+        self._placed.remove(job)
         self._due.set(job.job_id, None)
         job.state = State.PENDING
         job.waits_for(text)
@@ -291,18 +291,19 @@ class BatchJobs:
     def broker_ended(self, node: Node, message: batch.BrokerEnded, now: float) -> list[Action]:
         """The broker of a job has ended."""
         job = self._jobs.get(message.job_id)
-        if message.job_id in self._requeues or (job is not None and job.state.is_final):
+        self.requeues.broker_ended(node, message.job_id)
+        if message.job_id in self.requeues or (job is not None and job.state.is_final):
             return []  # heard before, not on the disk yet
         if job is None or job.root != node.number or job.attempt != message.attempt:
             return [Send(node.peer, batch.Heard(message.job_id, message.attempt))]  # given up
-        outcome, is_again = self._requeues.judged(job, outcome_of(message, job.is_cancelled))
+        outcome, is_again = self.requeues.judged(job, outcome_of(message, job.is_cancelled))
         if is_again:
-            return self._requeues.begin(job, outcome.reason, now)
+            return self.requeues.begin(job, outcome.reason, now, is_lost=is_by_loss(outcome))
         job.exit_status, job.signal = outcome.exit_status, outcome.signal
         return self._end(job, outcome.state, outcome.reason, now)
 
-    def announced(self, node: Node, running: Collection[int], now: float) -> list[Action]:
-        """A PCT says which brokers it has, those included whose end nobody has heard."""
+    def announced(self, node: Node, running: Mapping[int, int], now: float) -> list[Action]:
+        """A PCT says of which jobs it has brokers, also such that have ended, and the attempts."""
         actions: list[Action] = []
         for job_id in self._placed.on(node.number):
             job = self._jobs[job_id]
@@ -310,19 +311,18 @@ class BatchJobs:
                 continue  # nobody has heard of it
             if job.incarnation == node.incarnation and not job.is_to_be_killed:
                 self._due.set(job_id, None)
-            if job_id in running:
+            if running.get(job_id) == job.attempt:
                 actions += self._goes_on(job, node, now)
             elif job.incarnation != node.incarnation:
                 text = f"{node}, where its script ran, has restarted"
-                actions += self._end(job, State.NODE_FAIL, text, now)
+                actions += self._fail(job, text, now)
             elif job.state is State.RUNNING:
-                actions += self._end(job, State.NODE_FAIL, f"{node} no longer has it", now)
+                actions += self._fail(job, f"{node} no longer has it", now)
             elif job.is_sent:
                 actions += self._start_again(job, node, now)
             else:
                 actions += self._again(job, now)
-        unknown = sorted(set(running).difference(self._placed.on(node.number)))
-        return actions + [Send(node.peer, batch.EndBroker(each, True)) for each in unknown]
+        return actions + self.requeues.announced(node, running)
 
     def _goes_on(self, job: BatchJob, node: Node, now: float) -> list[Action]:
         """A PCT has the job's broker, also after it was out of reach."""
@@ -332,20 +332,18 @@ class BatchJobs:
 
     def _again(self, job: BatchJob, now: float) -> list[Action]:
         """An earlier bebopd meant to start it, and its PCT has never heard of it."""
-        self._unplace(job)
+        self._placed.remove(job)
         if job.is_cancelled:
             return self._end(job, State.CANCELLED, job.reason, now)
         job.state = State.PENDING
         said = RecordEvent(job.job_id, "waits again: it was not started")
         return [said, *self._enqueue(job, now)]
 
-    def slots_gone(self, job_id: int, now: float) -> None:
-        """A job holds no slot any more: its broker is to end, and does so by itself."""
-        if (job := self._jobs.get(job_id)) and job.state in (State.CONFIGURING, State.RUNNING):
+    def slots_gone(self, job_id: int, attempt: int, now: float) -> None:
+        """An attempt holds no slot any more: its broker is to end, and does so by itself."""
+        if (job := self._jobs.get(job_id)) is not None and job.is_out(attempt):
             job.has_no_slots = True
             self._due.set(job_id, now + self._limits.end_s)
-        elif job is not None and job.attempt and job.state is State.PENDING:
-            self._due.set(job_id, now)
 
     def end_at(self, job: BatchJob, at: float) -> None:
         """A job was told to end: if it has not by then its broker is ended, or killed."""
@@ -354,10 +352,7 @@ class BatchJobs:
     def node_down(self, node: Node, now: float) -> None:
         """The node of some brokers is out of reach; they may go on there."""
         for job_id in self._placed.on(node.number):
-            job = self._jobs[job_id]
-            if not job.state.is_final:
-                job.is_told = False  # it may not have heard
-                job.waits_for(f"{node} is down: {node.down_text}")
+            if self._jobs[job_id].lose(f"{node} is down: {node.down_text}"):
                 self._due.set(job_id, now + self._limits.node_fail_s)
 
     def due(self, now: float) -> list[Action]:
@@ -366,15 +361,16 @@ class BatchJobs:
         for job_id in self._due.due(now):
             job = self._jobs[job_id]
             self._due.set(job_id, None)
-            if job.state.is_final or job_id in self._requeues:
+            if job.state.is_final or job_id in self.requeues:
                 actions.append(RecordBatchJob(job))
             elif job.state is State.PENDING:
+                self.requeues.rested(job)
                 actions += self._enqueue(job, now)
             elif job.is_to_be_killed and (node := self._nodes.get(job.root)) and node.is_up:
                 actions += running.insist(job, node, self._due, now, self._limits)
             else:
                 why = job.reason or "its node has not come back"
-                actions += self._end(job, State.NODE_FAIL, why, now)
+                actions += self._fail(job, why, now, has_broker=True)
         return actions
 
     def cancel(self, job: BatchJob, by: str, now: float, only: Array | None = None) -> list[Action]:
@@ -391,14 +387,13 @@ class BatchJobs:
             living = [self._jobs[each] for each in self._arrays.of(job)]
             actions = self._give_up(job, State.CANCELLED, f"by {by}", now)
             return sum((self.cancel(each, by, now) for each in living), actions)
-        job.reason = f"by {by}"
-        actions = [RecordEvent(job.job_id, f"cancelled by {by}")]
+        job.reason, actions = f"by {by}", [RecordEvent(job.job_id, f"cancelled by {by}")]
         if job.grant is not None and not job.is_sent:
             return actions  # it ends instead of its start
         if node is None or not node.is_up:
             return actions + self._end(job, State.CANCELLED, f"by {by}, its node is down", now)
-        actions.append(RecordBatchJob(job))
-        return [*actions, Send(node.peer, batch.EndBroker(job.job_id, is_again))]
+        sent = Send(node.peer, batch.EndBroker(job.job_id, is_again, job.attempt))
+        return [*actions, RecordBatchJob(job), sent]
 
     def _give_up(self, job: BatchJob, state: State, reason: str, now: float) -> list[Action]:
         """A job does not begin any more; an array ends with its last element that has."""
@@ -408,6 +403,12 @@ class BatchJobs:
         job.reason = reason
         return [RecordBatchJob(job)]
 
+    def _fail(self, job: BatchJob, text: str, now: float, has_broker: bool = False) -> list[Action]:
+        """Nodes of a job are lost: it waits again if it is to, else it has ended."""
+        if self.requeues.outlives_loss(job):
+            return self.requeues.begin(job, text, now, is_lost=True, has_broker=has_broker)
+        return self._end(job, State.NODE_FAIL, text, now)
+
     def _end(self, job: BatchJob, state: State, reason: str, now: float) -> list[Action]:
         """A job has ended; it is forgotten when the disk knows."""
         job.finish(state, reason, self._unix_time())
@@ -416,8 +417,8 @@ class BatchJobs:
         self._due.set(job.job_id, None)
         job.charge = self.admission.ended(job.row()) if job.began and not job.elements else None
         said = f"{state.value}: {shown(reason)}" if reason else state.value
-        happened = RecordEvent(job.job_id, said), Log(said, job.job_id)
-        actions: list[Action] = [*happened, *self.questions.told_reach(job)]
+        actions: list[Action] = [RecordEvent(job.job_id, said), Log(said, job.job_id)]
+        actions += self.questions.told_reach(job)
         if (held := self._slots.get(job.job_id)) is not None:
             actions += self._slots.release(held, None, now)
         if job.is_recorded:
@@ -437,13 +438,9 @@ class BatchJobs:
         return actions + self._look_at_dependents(job, now)
 
     def _drop(self, job: BatchJob) -> None:
-        self._unplace(job)
-        self._requeues.discard(job.job_id)
+        self._placed.remove(job)
+        self.requeues.discard(job.job_id)
         self.dependencies.forget(job)
         del self._jobs[job.job_id]
         self._due.set(job.job_id, None)
         self.submissions.ended(job)
-
-    def _unplace(self, job: BatchJob) -> None:
-        self._placed.remove(job)
-        self.admission.withdrawn(job.job_id, self._slots.get(job.job_id) is not None)

@@ -64,7 +64,8 @@ CREATE TABLE IF NOT EXISTS batch (
     element INTEGER,
     elements BLOB,            -- of an array, encoded; NULL: it is none
     is_requeued INTEGER,      -- it is ended to wait again; NULL: no
-    is_preempted INTEGER      -- it is ended for another job; NULL: no
+    is_preempted INTEGER,     -- it is ended for another job; NULL: no
+    failures INTEGER          -- how often its nodes were why it was placed again; NULL: never
 );
 CREATE INDEX IF NOT EXISTS batch_unfinished ON batch (job_id) WHERE ended = 0;
 CREATE TABLE IF NOT EXISTS ended (  -- what decisions still ask of jobs that are in the history
@@ -83,12 +84,12 @@ CREATE TABLE IF NOT EXISTS charges (  -- what users have used, for fair share
     PRIMARY KEY (account, uid)
 ) WITHOUT ROWID;
 """
-_INSERT = f"INTO batch VALUES ({', '.join('?' * 35)})"
+_INSERT = f"INTO batch VALUES ({', '.join('?' * 36)})"
 _UPDATE = """
 UPDATE batch SET time_s = ?, waits_for = ?, held = ?, terms = ?, priority = ?, given = ?,
     state = ?, reason = ?, nodes = ?, incarnation = ?, began = ?, ended = ?, exit_status = ?,
     signal = ?, is_cancelled = ?, attempt = ?, elements = ?, is_requeued = ?,
-    is_preempted = ?, task = CASE WHEN ? THEN NULL ELSE task END
+    is_preempted = ?, failures = ?, task = CASE WHEN ? THEN NULL ELSE task END
 WHERE job_id = ?
 """
 # Columns that files of earlier releases lack, in the order of the table.
@@ -110,6 +111,7 @@ MORE_COLUMNS = {
         "elements": "BLOB",
         "is_requeued": "INTEGER",
         "is_preempted": "INTEGER",
+        "failures": "INTEGER",
     },
     "ended": {"array": "INTEGER", "element": "INTEGER"},
 }
@@ -156,7 +158,8 @@ class BatchRecords:
     def earlier(self) -> Earlier:
         """What an earlier bebopd has left."""
         ours = """token, spec, slots, waits_for, is_exclusive, held, begins, deadline, terms,
-            priority, attempt, incarnation, is_cancelled, elements, is_requeued, is_preempted"""
+            priority, attempt, incarnation, is_cancelled, elements, is_requeued, is_preempted,
+            failures"""
         rows = self._query(f"SELECT {ours}, {_ROW} FROM batch WHERE ended = 0 ORDER BY job_id", ())
         last = """SELECT uid, token, job_id FROM batch WHERE token != x'' UNION
             SELECT uid, token, job_id FROM ended WHERE token != x'' ORDER BY job_id DESC LIMIT ?"""
@@ -251,7 +254,7 @@ def _statement(record: RecordBatchJob) -> Statement:
         changed = (job.time_s, *waits, *place_in_line, *state, *place, job.began, job.ended)
         is_over = job.ended > 0
         how = (job.exit_status, job.signal, job.is_cancelled, job.attempt)
-        why = (job.is_requeued, job.is_preempted)
+        why = (job.is_requeued, job.is_preempted, job.failures)
         return _UPDATE, (*changed, *how, elements, *why, is_over, job.job_id)
     first = (job.job_id, job.uid, job.owner, job.name, job.token, codec.encode_part(job.spec))
     second = (job.spec.slots, job.time_s, job.shown_state.value, job.reason, nodes, job.incarnation)
@@ -261,7 +264,7 @@ def _statement(record: RecordBatchJob) -> Statement:
     line = (int(job.held), job.begins, job.deadline, *terms, job.priority, job.given, job.attempt)
     of = (None, None) if job.element is None else (job.element.array, job.element.index)
     verb = "INSERT" if job.element is None else "INSERT OR REPLACE"  # it may be there already
-    last = (*line, *of, elements, job.is_requeued, job.is_preempted)
+    last = (*line, *of, elements, job.is_requeued, job.is_preempted, job.failures)
     return f"{verb} {_INSERT}", (*first, *second, *third, *fourth, *last)
 
 
@@ -282,6 +285,7 @@ def _job(
     elements: bytes | None,
     is_requeued: int | None,
     is_preempted: int | None,
+    failures: int | None,
     *columns: object,
 ) -> BatchJob:
     nodes = json.loads(str(columns[7]))
@@ -312,6 +316,7 @@ def _job(
         is_cancelled=bool(is_cancelled),
         is_requeued=bool(is_requeued),
         is_preempted=bool(is_preempted),
+        failures=failures or 0,
         began=row.began,
         exit_status=row.exit_status,
         signal=row.signal,

@@ -159,6 +159,7 @@ def make_grant(
         pending_s=pending_s,
         allocation=allocation,
         time_s=time_s,
+        attempt=attempt,
     )
 
 

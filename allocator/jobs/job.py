@@ -11,7 +11,9 @@ from native.ids import PortalId
 from native.wire.base import NO_TERMS, Terms
 from native.wire.placed import JobNodes
 from native.wire.runs import JobRuns
-from native.wire.status import Progress
+from native.wire.status import HostedJob, Progress
+
+Key = tuple[int, int]  # the id of a job, and its attempt
 
 
 class JobState(Enum):
@@ -38,12 +40,14 @@ class Holding(Struct, frozen=True):
         slots: that it takes from the node; 0: it shares those of other steps.
         ranks: as the node says, ascending; None: as they were granted.
         is_asked: a revoke is on its way, no answer yet.
+        is_stuck: the node's PCT has said that it does not get rid of the job.
     """
 
     slots: int
     ranks: tuple[int, ...] | None = None
     evidence: Evidence = Evidence.GRANTED
     is_asked: bool = False
+    is_stuck: bool = False
 
 
 class Job(Struct):
@@ -59,6 +63,7 @@ class Job(Struct):
         is_adopted: its id is an earlier bebopd's.
         has_run: its PCTs have hosted it.
         attempt: how often it was placed before.
+        is_given_up: its PCTs are to end it, whatever its yod or broker wants.
         terms: of a launch.
         progress: of a launch that takes long; None: its yod has told none.
         holdings: by node number; never empty while bebopd knows the job.
@@ -80,10 +85,16 @@ class Job(Struct):
     is_adopted: bool = False
     has_run: bool = False
     attempt: int = 0
+    is_given_up: bool = False
     terms: Terms = NO_TERMS
     progress: Progress | None = None
     holdings: dict[int, Holding] = {}
     placed: tuple[JobNodes, JobRuns] | None = None
+
+    @property
+    def key(self) -> Key:
+        """Which attempt of which job."""
+        return self.job_id, self.attempt
 
     def spans(self) -> Iterator[tuple[int, int, int]]:
         """Where it holds slots: a first node, how many nodes, and the slots of each."""
@@ -102,3 +113,23 @@ class Job(Struct):
         nodes, runs = self.placed
         place = nodes.place_of(number)
         return () if place is None else runs.ranks_at(place)
+
+
+def adopted(hosted: HostedJob, owner: str, queue: str, now: float) -> Job:
+    """A job of an earlier bebopd, as a node tells of it.
+
+    Args:
+        queue: of the job, where that is known.
+    """
+    return Job(
+        job_id=hosted.job_id,
+        uid=hosted.uid,
+        owner=owner,
+        state=JobState.RUNNING,
+        since=now - hosted.elapsed_s,
+        granted=now - hosted.elapsed_s,
+        is_adopted=True,
+        has_run=True,
+        attempt=hosted.attempt,
+        terms=Terms(queue=queue, gives_way=True) if hosted.gives_way else NO_TERMS,
+    )

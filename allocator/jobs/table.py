@@ -13,18 +13,20 @@ of a node that is down stay held until bebopd hears from the node again::
        `-----------------------------`----> RELEASING
 
 In each state a PCT's report that a node is free frees its slots; the job is over when
-the last node is free.
+the last node is free. A job that is placed again leaves what it had to an earlier attempt,
+which is RELEASING.
 
 Pure: no clock, no transport.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
 
-from allocator.jobs.job import Evidence, Holding, Job, JobState
+from allocator.jobs.attempts import Attempts
+from allocator.jobs.job import Evidence, Holding, Job, JobState, Key, adopted
 from allocator.nodes.node import Node
 from allocator.nodes.table import Arrival, NodeTable
 from native.deadlines import Deadlines
@@ -33,7 +35,6 @@ from native.limits import Limits
 from native.machine import Action, Contain, Log, Send, propagate
 from native.nodelist import named_nodes
 from native.wire.alloc import NodeShare, Released, Revoke, Share
-from native.wire.base import NO_TERMS, Terms
 from native.wire.load import Reset
 from native.wire.placed import JobNodes
 from native.wire.runs import JobRuns
@@ -47,15 +48,17 @@ class RecordEnd(Action, frozen=True):
 
     Attributes:
         slot_s: its slots, each times the seconds that it was held.
+        attempt: how often it was placed before; a later attempt may hold some.
     """
 
     job_id: int
     outcome: str
     slot_s: float = 0.0
+    attempt: int = 0
 
 
-class JobTable:
-    """Every job that holds a slot, by id. Methods return the actions to carry out.
+class JobTable(Attempts):
+    """Every job that holds a slot, by id and attempt. Methods return the actions to carry out.
 
     Args:
         contain: called with an exception that the deadline of one job raised; that
@@ -67,41 +70,27 @@ class JobTable:
     """
 
     def __init__(self, nodes: NodeTable, limits: Limits, contain: Contain = propagate) -> None:
+        super().__init__()
         self._nodes = nodes
         self._limits = limits
         self._contain = contain
         self.begun: set[int] = set()
         self.turned = 0
-        self._jobs: dict[int, Job] = {}
-        self._due: Deadlines[int] = Deadlines()  # of the jobs' states
-        self._requested: dict[PortalId, set[int]] = {}  # jobs by their requesters
+        self._due: Deadlines[Key] = Deadlines()  # of the jobs' states
+        self._requested: dict[PortalId, set[Key]] = {}  # jobs by their requesters
 
-    def __iter__(self) -> Iterator[Job]:
-        return iter(list(self._jobs.values()))
+    def is_awaited(self, job_id: int) -> bool:
+        """Whether an earlier attempt of a job holds slots of a node that could be given to it.
 
-    def __len__(self) -> int:
-        return len(self._jobs)
-
-    def __getitem__(self, job_id: int) -> Job:
-        return self._jobs[job_id]
-
-    def get(self, job_id: int) -> Job | None:
-        """A job by its id; None: no job of this id holds a slot."""
-        return self._jobs.get(job_id)
-
-    def askers(self, asker: int) -> list[int]:
-        """A job in which a yod asks, the one in which the yod of that runs, and so on."""
-        found = []
-        job = self._jobs.get(asker)
-        while job is not None and job.job_id not in found:
-            found.append(job.job_id)
-            job = self._jobs.get(job.asker)
-        return found
-
-    def nodes_of_batch(self, batch_job: str) -> list[int]:
-        """Nodes that the jobs of a batch job hold; without a name, those of no batch job."""
-        jobs = [job for job in self if job.batch_job == batch_job]
-        return [number for job in jobs for number in job.holdings]
+        A node that is down keeps what it has, and so does one that does not get rid of it and
+        that is closed for that.
+        """
+        return any(
+            node.is_up and (node.is_open or not holding.is_stuck)
+            for job in self.earlier(job_id)
+            for number, holding in job.holdings.items()
+            if (node := self._node(number))
+        )
 
     def deadline(self) -> float | None:
         """When :meth:`due` has something to do."""
@@ -117,18 +106,19 @@ class JobTable:
             for job in self
             for number, holding in job.holdings.items()
         }, "the nodes and the jobs disagree"
-        assert self._due.keys() <= self._jobs.keys()
-        requested = {job_id: peer for peer, jobs in self._requested.items() for job_id in jobs}
-        assert requested == {job.job_id: job.requester for job in self if job.requester}
+        super().check()
+        assert self._due.keys() <= {job.key for job in self}
+        requested = {key: peer for peer, jobs in self._requested.items() for key in jobs}
+        assert requested == {job.key: job.requester for job in self if job.requester}
         for job in self:
             assert job.holdings, job
             match job.state:
                 case JobState.PENDING:
-                    assert job.job_id in self._due, job
+                    assert job.key in self._due, job
                 case JobState.RUNNING:
-                    assert job.job_id not in self._due, job
+                    assert job.key not in self._due, job
                 case _:  # a PCT is asked again later, unless all nodes are down
-                    assert job.job_id in self._due or not self._is_any_up(job), job
+                    assert job.key in self._due or not self._is_any_up(job), job
 
     # A job begins
 
@@ -159,44 +149,53 @@ class JobTable:
                 job.holdings |= dict.fromkeys(range(span.node, span.node + span.count), holding)
         self._nodes.hold_all(nodes.spans, job.job_id, overlaps)
         self._nodes.give(shares, job.job_id)
-        self._jobs[job.job_id] = job
+        self._latest[job.job_id] = job
         requester, job.requester = job.requester, None
         self._answer_to(job, requester)
-        self._due.set(job.job_id, now + self._limits.pending_s)
+        self._due.set(job.key, now + self._limits.pending_s)
 
     def adopt(
-        self, node: Node, hosted: HostedJob, owner: str, now: float, queue: str = ""
+        self,
+        node: Node,
+        hosted: HostedJob,
+        owner: str,
+        is_earlier: bool,
+        now: float,
+        queue: str = "",
     ) -> list[Action]:
         """A node hosts a job that an earlier bebopd granted.
 
         Args:
+            is_earlier: the job waits again, or was placed again since.
             queue: of the job, where that is known.
         """
-        job = self._jobs.get(hosted.job_id)
+        job = self.of(hosted.job_id, hosted.attempt)
         actions: list[Action] = []
+        is_new = job is None
         if job is None:
-            job = self._jobs[hosted.job_id] = Job(
-                job_id=hosted.job_id,
-                uid=hosted.uid,
-                owner=owner,
-                state=JobState.RUNNING,
-                since=now - hosted.elapsed_s,
-                granted=now - hosted.elapsed_s,
-                is_adopted=True,
-                has_run=True,
-                terms=Terms(queue=queue, gives_way=True) if hosted.gives_way else NO_TERMS,
-            )
+            job = adopted(hosted, owner, queue, now)
+            latest = self.get(hosted.job_id)
+            is_earlier = is_earlier or (latest is not None and latest.attempt > hosted.attempt)
             actions.append(Log(f"job of {owner} goes on from before this bebopd", job.job_id))
         elif job.uid != hosted.uid:
             return [Log(f"{node} says that uid {hosted.uid} owns it, not {job.uid}", job.job_id)]
         if hosted.ranks and hosted.ranks[0] == 0:
             job.root = node.number
+        if is_new and is_earlier:
+            self._add_earlier(job)
+        elif is_new:
+            if (before := self.get(job.job_id)) is not None:
+                actions += self.place_again(before, True, now)
+            self._latest[job.job_id] = job
         job.since = min(job.since, now - hosted.elapsed_s)
         job.granted = min(job.granted, job.since)
         job.holdings[node.number] = Holding(hosted.slots, hosted.ranks)
         share = Share(hosted.memory, hosted.gpus, hosted.cores)
         self._nodes.hold(node, job.job_id, hosted.slots, share)
-        return actions + self._seen(job, node.number, now)
+        actions += self._seen(job, node.number, now)
+        if is_new and is_earlier:
+            return actions + self._give_up(job, now)
+        return actions + (self._ask(job, (node.number,), now) if job.is_given_up else [])
 
     # Reports of PCTs
 
@@ -228,22 +227,27 @@ class JobTable:
         return self._take_back(job, (node.number,), f"{node} does not have it", now)
 
     def compare(
-        self, node: Node, arrival: Arrival, hosted: Collection[int], now: float
+        self, node: Node, arrival: Arrival, hosted: Mapping[int, int], now: float
     ) -> list[Action]:
         """Compare the jobs that a node announces with those that hold its slots.
 
         Args:
             arrival: what its announcement means.
-            hosted: ids of the jobs in the announcement.
+            hosted: attempts of the jobs in the announcement.
         """
         actions: list[Action] = []
         for job_id in list(node.held):
-            job = self._jobs[job_id]
+            job = self.on(node.number, job_id)
             holding = job.holdings[node.number]
             if arrival is Arrival.RESTARTED and holding.is_asked:  # that PCT has ended
                 holding = job.holdings[node.number] = replace(holding, is_asked=False)
-            if job_id in hosted:
+            if (there := hosted.get(job_id, job.attempt)) < job.attempt:  # it is to end
+                actions.append(Send(node.peer, Reset(job_id, there)))
+            if hosted.get(job_id) == job.attempt:
                 actions += self._seen(job, node.number, now)
+                if arrival is not Arrival.STILL_HERE and self.get(job_id) is not job:
+                    job.is_given_up = True  # whoever ended it has not reached this node
+                    actions += self._ask(job, (node.number,), now)
             elif holding.evidence is Evidence.SEEN or (
                 holding.evidence is Evidence.REPORTED and arrival is Arrival.RESTARTED
             ):
@@ -257,7 +261,7 @@ class JobTable:
         """A node is down: its slots stay held, and a yod that waits for them is answered."""
         actions: list[Action] = []
         for job_id in list(node.held):
-            job = self._jobs[job_id]
+            job = self.on(node.number, job_id)
             holding = job.holdings[node.number]
             if holding.is_asked:  # the answer is lost
                 job.holdings[node.number] = replace(holding, is_asked=False)
@@ -270,8 +274,23 @@ class JobTable:
 
     def forget(self, job_id: int, now: float) -> list[Action]:
         """Nobody has heard of a grant: its slots are free."""
-        job = self._jobs[job_id]
+        job = self[job_id]
         return self._take_back(job, list(job.holdings), "nobody has heard of it", now)
+
+    def place_again(self, job: Job, is_given_up: bool, now: float) -> list[Action]:
+        """A job is to have other slots; this attempt gives back what it has.
+
+        Args:
+            is_given_up: nobody else ends it on its nodes.
+        """
+        self._supersede(job)
+        return self._give_up(job, now) if is_given_up else self.release(job, None, now)
+
+    def _give_up(self, job: Job, now: float) -> list[Action]:
+        """Have its PCTs end a job, now or when they are back."""
+        job.is_given_up, was_ending = True, job.state is JobState.RELEASING
+        actions = self.release(job, None, now)
+        return actions + (self._ask(job, job.holdings, now) if was_ending else [])
 
     def release(self, job: Job, requester: PortalId | None, now: float) -> list[Action]:
         """yod ends a job; it is answered when every node that is up is free.
@@ -284,24 +303,22 @@ class JobTable:
         self._answer_to(job, requester)
         actions: list[Action] = []
         match before:
-            case JobState.RUNNING if self._is_root_up(job):
-                self._due.set(job.job_id, now + self._limits.end_s)  # the root reports the end
-            case JobState.RUNNING:
-                actions += self._ask(job, job.holdings, now)
-            case JobState.PENDING | JobState.REVOKING:
+            case JobState.RUNNING if self._is_root_up(job) and not job.is_given_up:
+                self._due.set(job.key, now + self._limits.end_s)  # the root reports the end
+            case JobState.RUNNING | JobState.PENDING | JobState.REVOKING:
                 actions += self._ask(job, job.holdings, now)
         return actions + self._confirm(job)
 
     def reset(self, job: Job) -> list[Action]:
         """Have all of its PCTs end a job, whatever its yod wants."""
         nodes = [self._node(number) for number in job.holdings]
-        return [Send(node.peer, Reset(job.job_id)) for node in nodes if node.is_up]
+        return [Send(node.peer, Reset(*job.key)) for node in nodes if node.is_up]
 
     def requester_gone(self, peer: PortalId, text: str, now: float) -> list[Action]:
         """A yod is gone. The PCTs of a running job notice that themselves."""
         actions: list[Action] = []
-        for job_id in sorted(self._requested.get(peer, ())):
-            job = self._jobs[job_id]
+        for key in sorted(self._requested.get(peer, ())):
+            job = self._of_key(key)
             self._answer_to(job, None)
             if job.state is JobState.PENDING:
                 actions.append(Log(f"revoked, its yod is gone: {text}", job.job_id))
@@ -311,12 +328,12 @@ class JobTable:
     def due(self, now: float) -> list[Action]:
         """Handle the deadlines that have come."""
         actions: list[Action] = []
-        for job_id in self._due.due(now):
+        for key in self._due.due(now):
             try:
-                actions += self._due_of(self._jobs[job_id], now)
+                actions += self._due_of(self._of_key(key), now)
             except Exception as error:
-                self._due.set(job_id, None)
-                self._contain(f"job {job_id}", error)
+                self._due.set(key, None)
+                self._contain(f"job {key[0]}", error)
         return actions
 
     def _due_of(self, job: Job, now: float) -> list[Action]:
@@ -330,7 +347,7 @@ class JobTable:
             return []
         job.state, job.since, job.has_run = JobState.RUNNING, now, True
         self.turned += 1
-        self._due.set(job.job_id, None)
+        self._due.set(job.key, None)
         self.begun.add(job.job_id)
         return [Log("runs", job.job_id)]
 
@@ -343,8 +360,8 @@ class JobTable:
             case JobState.REVOKING:
                 return self._runs(job, now)
             case JobState.RELEASING:  # while the node was down there was no deadline
-                if job.job_id not in self._due:
-                    self._due.set(job.job_id, now + self._limits.end_s)
+                if job.key not in self._due:
+                    self._due.set(job.key, now + self._limits.end_s)
         return []
 
     def _revoke(self, job: Job, now: float) -> list[Action]:
@@ -360,11 +377,13 @@ class JobTable:
             node = self._node(number)
             if node.is_up:
                 job.holdings[number] = replace(job.holdings[number], is_asked=True)
-                actions.append(Send(node.peer, Revoke(job.job_id, job.attempt)))
+                actions.append(Send(node.peer, Revoke(*job.key)))
+                if job.is_given_up:
+                    actions.append(Send(node.peer, Reset(*job.key)))
         if job.state is not JobState.RUNNING:
             # Ask again: a job that is hosted now may end.
             again_at = now + self._limits.end_s if self._is_any_up(job) else None
-            self._due.set(job.job_id, again_at)
+            self._due.set(job.key, again_at)
         return actions
 
     def _take_back(self, job: Job, numbers: Iterable[int], why: str, now: float) -> list[Action]:
@@ -379,7 +398,7 @@ class JobTable:
             node = self._node(number)
             self._nodes.free(node, job.job_id)
             if job.is_adopted:
-                node.over |= {job.job_id}
+                node.over |= {job.key}
         if not ours:
             return []
         return [Log(f"{named_nodes(ours)} free: {why}", job.job_id), *self._confirm(job)]
@@ -388,10 +407,10 @@ class JobTable:
         """End a job that holds no slot; answer its yod when no node that is up holds one."""
         actions: list[Action] = []
         if not job.holdings:
-            del self._jobs[job.job_id]
-            self._due.set(job.job_id, None)
+            self._remove(job)
+            self._due.set(job.key, None)
             outcome = HAS_RUN if job.has_run else "never ran"
-            actions.append(RecordEnd(job.job_id, outcome, job.slot_s))
+            actions.append(RecordEnd(job.job_id, outcome, job.slot_s, job.attempt))
         if (
             job.state is JobState.RELEASING
             and job.requester is not None
@@ -407,11 +426,11 @@ class JobTable:
         """Who is told of a job's end; None: nobody. Found by a lost peer, however many jobs."""
         before, job.requester = job.requester, requester
         if before is not None:
-            self._requested[before].discard(job.job_id)
+            self._requested[before].discard(job.key)
             if not self._requested[before]:
                 del self._requested[before]
         if requester is not None:
-            self._requested.setdefault(requester, set()).add(job.job_id)
+            self._requested.setdefault(requester, set()).add(job.key)
 
     def _node(self, number: int) -> Node:
         node = self._nodes.get(number)

@@ -31,8 +31,8 @@ class Node(Struct, gc=False):  # of no cycle; there may be very many
         peer: the PCT as a sender of messages.
         heard_at: seconds, monotonic, of its last message.
         held: slots by job. Nodes share it: it is replaced, not changed.
-        over: jobs of earlier bebopds that have ended here; a late announcement
-            may still name one, and is not believed.
+        over: jobs of earlier bebopds that have ended here, with their attempts; a late
+            announcement may still name one, and is not believed.
         gpus: the kind of each.
         cores: that ranks can be bound to.
         portion: which jobs it is for, by the nodes file.
@@ -51,7 +51,7 @@ class Node(Struct, gc=False):  # of no cycle; there may be very many
     is_up: bool = True
     down_text: str = ""
     held: Mapping[int, int] = NOTHING
-    over: frozenset[int] = frozenset()
+    over: frozenset[tuple[int, int]] = frozenset()
     orders: Orders = NONE
     memory: int = 0
     gpus: tuple[str, ...] = ()

@@ -27,6 +27,7 @@ WITHOUT_QUEUES = (
     "requeue_on",
     "constraint",
     "gives_way",
+    "requeue_lost",
 )  # terms of a job where there are none
 ANY_NODES: frozenset[int] = frozenset()
 

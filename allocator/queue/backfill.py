@@ -136,7 +136,9 @@ class Backfill:
             victims = [
                 job
                 for job in self._jobs
-                if self._ends_for(request.terms, job) and self._running.can_end(job.job_id)
+                if self._jobs.get(job.job_id) is job  # others end already
+                and self._ends_for(request.terms, job)
+                and self._running.can_end(job.job_id)
             ]
             asked = (claim.uid, request.terms, request.slots, fewest_nodes(request.specs))
             if not victims or self._admission.blocked(*asked):

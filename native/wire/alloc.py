@@ -36,6 +36,7 @@ from native.wire.base import (
     Name,
     NodeCount,
     NodeNumber,
+    OfAttempt,
     Part,
     Seconds,
     Terms,
@@ -295,6 +296,7 @@ class Grant(JobMessage, frozen=True, tag="alloc.grant"):
         addresses: the address table entries that ``nodes`` use: (index, address).
         allocation: the id of the allocation whose step the job is; empty: it is none.
         time_s: how long its queue lets it have them; 0: any time.
+        attempt: as in the credential.
     """
 
     uid: Uid
@@ -308,6 +310,7 @@ class Grant(JobMessage, frozen=True, tag="alloc.grant"):
     addresses: tuple[tuple[U32, Name], ...] = ()
     allocation: Name = ""
     time_s: Seconds = 0.0
+    attempt: Attempt = 0
 
     def __post_init__(self) -> None:
         demand_fitting(self.nodes, self.runs)
@@ -382,9 +385,11 @@ class Release(JobMessage, frozen=True, tag="alloc.release"):
 
     Attributes:
         end: how the job has ended; None: it is not told.
+        attempt: as in the grant.
     """
 
     end: JobEnd | None = None
+    attempt: Attempt = 0
 
 
 class Released(JobMessage, frozen=True, tag="alloc.released"):
@@ -411,15 +416,14 @@ class Released(JobMessage, frozen=True, tag="alloc.released"):
         return numbers_in(self.unreachable_ranges)
 
 
-class Hosting(JobMessage, frozen=True, tag="alloc.hosting"):
+class Hosting(OfAttempt, frozen=True, tag="alloc.hosting"):
     """The root PCT: every node of the job has heard from its yod."""
 
 
 class Freed(OfNodes, frozen=True, tag="alloc.freed"):
-    """A PCT: nothing of the job is left on these nodes.
+    """A root PCT for its tree, or one for itself: nothing of the job is left on these nodes."""
 
-    From the root for its whole tree, or from a single node for itself.
-    """
+    attempt: Attempt = 0
 
 
 class Unfit(JobMessage, frozen=True, tag="alloc.unfit"):
@@ -433,14 +437,8 @@ class Unfit(JobMessage, frozen=True, tag="alloc.unfit"):
     text: Text
 
 
-class Revoke(JobMessage, frozen=True, tag="alloc.revoke"):
-    """bebopd asks a PCT to refuse a job from now on, unless it hosts it already.
-
-    Attributes:
-        attempt: as in the credential; the job may come with a higher one.
-    """
-
-    attempt: Attempt = 0
+class Revoke(OfAttempt, frozen=True, tag="alloc.revoke"):
+    """bebopd asks a PCT to refuse a job up to this attempt, unless it hosts one of these."""
 
 
 class Revoked(JobMessage, frozen=True, tag="alloc.revoked"):
@@ -448,3 +446,4 @@ class Revoked(JobMessage, frozen=True, tag="alloc.revoked"):
 
     node: NodeNumber
     is_hosting: bool
+    attempt: Attempt = 0

@@ -87,6 +87,12 @@ ATTEMPT_MAX = 255
 Attempt = Annotated[int, Meta(ge=0, le=ATTEMPT_MAX)]  # how often a job was placed before
 
 
+class OfAttempt(JobMessage, frozen=True):
+    """Base of what is said of one placing of a job. Which one is the second field."""
+
+    attempt: Attempt = 0
+
+
 class State(Enum):
     """Where a job is. Names and codes are Slurm's; other programs read them."""
 
@@ -237,12 +243,14 @@ class JobEnd(Part, frozen=True):
         state: a final one.
         exit_status: of the script, or of yod.
         signal: that has ended the script; 0: none.
+        has_lost_nodes: some of its nodes were lost while it ran.
     """
 
     state: State
     exit_status: Annotated[int, Meta(ge=0, lt=256)]
     signal: Annotated[int, Meta(ge=0, le=64)]
     reason: Text
+    has_lost_nodes: bool = False
 
 
 class AfterKind(Enum):
@@ -301,6 +309,7 @@ class Terms(Part, frozen=True):
         requeue_on: it waits again when its script ends with this exit status; 0: with none.
         constraint: features that its nodes have, as an expression; empty: any.
         gives_way: it ends when one that does not give way needs its slots.
+        requeue_lost: it waits again when its nodes are lost.
     """
 
     queue: Name = ""
@@ -310,6 +319,7 @@ class Terms(Part, frozen=True):
     requeue_on: Annotated[int, Meta(ge=0, le=255)] = 0
     constraint: Annotated[str, Meta(max_length=CONSTRAINT_MAX)] = ""
     gives_way: bool = False
+    requeue_lost: bool = False
 
 
 NO_TERMS = Terms()

@@ -28,6 +28,7 @@ from native.wire.base import (
     Nice,
     NodeCount,
     NodeNumber,
+    OfAttempt,
     Part,
     Seconds,
     SignalNumber,
@@ -227,19 +228,17 @@ class Steps(JobMessage, frozen=True, tag="batch.steps"):
         first: rises from piece to piece.
         rows: as the broker knows them; their owner is that of the allocation.
         lost: how many steps could not be told, since the beginning of the allocation.
+        attempt: as in the grant of the allocation.
     """
 
     first: Annotated[int, Meta(ge=0, lt=1 << 47)]
     rows: Annotated[tuple[Row, ...], Meta(max_length=ROWS_MAX)]
     lost: Annotated[int, Meta(ge=0, lt=1 << 47)] = 0
+    attempt: Attempt = 0
 
 
 class StepsHeard(JobMessage, frozen=True, tag="batch.steps_heard"):
-    """bebopd has taken these steps.
-
-    Attributes:
-        first: as in :class:`Steps`.
-    """
+    """bebopd has taken these steps; ``first`` is theirs."""
 
     first: Annotated[int, Meta(ge=0, lt=1 << 47)]
 
@@ -330,7 +329,7 @@ class Start(JobMessage, frozen=True, tag="batch.start"):
     """Start the broker of a job as its owner. The job's grant follows.
 
     Attributes:
-        attempt: how often it was started before, and its nodes could not be made ready.
+        attempt: how often it was placed before.
         element: of an array; None: it is of none.
     """
 
@@ -357,9 +356,10 @@ class Started(JobMessage, frozen=True, tag="batch.started"):
 
 
 class EndBroker(JobMessage, frozen=True, tag="batch.end_broker"):
-    """End the broker: it ends the job. ``is_forced``: kill it."""
+    """End the broker of an attempt: it ends the job. ``is_forced``: kill it."""
 
     is_forced: bool = False
+    attempt: Attempt = 0
 
 
 class BrokerEnded(JobMessage, frozen=True, tag="batch.ended"):
@@ -377,10 +377,8 @@ class BrokerEnded(JobMessage, frozen=True, tag="batch.ended"):
     attempt: Attempt = 0
 
 
-class Heard(JobMessage, frozen=True, tag="batch.heard"):
+class Heard(OfAttempt, frozen=True, tag="batch.heard"):
     """bebopd: the end of the broker of this attempt is on my disk."""
-
-    attempt: Attempt = 0
 
 
 # -- what travels in these, and what a broker is given -------------------------

@@ -11,10 +11,10 @@ from msgspec import DecodeError, Raw, Struct, msgpack
 
 from native.errors import PeerProtocolError
 from native.wire import alloc, attach, batch, group, io, load, nodes, pmi, status
-from native.wire.base import ARGUMENTS_MAX, MESSAGE_MAX_BYTES, JobMessage, Message
+from native.wire.base import ARGUMENTS_MAX, MESSAGE_MAX_BYTES, JobMessage, Message, OfAttempt
 from native.wire.placed import JobNodes, OfNodes
 
-BASES = (Message, JobMessage, nodes.Order, OfNodes)
+BASES = (Message, JobMessage, nodes.Order, OfNodes, OfAttempt)
 MODULES = (alloc, status, nodes, load, group, io, pmi, batch, attach)
 
 

@@ -31,6 +31,7 @@ from native.wire.base import (
     Name,
     NodeNumber,
     ObjectNumber,
+    OfAttempt,
     Part,
     Path,
     Rank,
@@ -445,5 +446,5 @@ class Released(OfNodes, frozen=True, tag="load.released"):
     """Up: nothing of the job is left on these nodes; all their output has been sent."""
 
 
-class Reset(JobMessage, frozen=True, tag="load.reset"):
-    """yod to one PCT: end the job here. The PCT answers Released for itself."""
+class Reset(OfAttempt, frozen=True, tag="load.reset"):
+    """yod to one PCT: end this attempt of the job here. It answers Released for itself."""

@@ -19,6 +19,7 @@ from native.wire.base import (
     SLOTS_MAX,
     U32,
     U63,
+    Attempt,
     Count,
     GpuCount,
     Gpus,
@@ -35,6 +36,7 @@ from native.wire.base import (
     Text,
     Uid,
     demand_distinct,
+    demand_same_length,
 )
 from native.wire.runs import CoreCounts, CoreGroups
 
@@ -55,6 +57,7 @@ class HostedJob(Part, frozen=True):
         gpus: likewise.
         cores: likewise, by group.
         gives_way: as its credential says.
+        attempt: as in the job's credential.
     """
 
     job_id: JobId
@@ -66,6 +69,7 @@ class HostedJob(Part, frozen=True):
     gpus: GpuCount = 0
     cores: CoreCounts = ()
     gives_way: bool = False
+    attempt: Attempt = 0
 
     def __post_init__(self) -> None:
         if 0 in self.distances[1:] or sum(self.distances) >= SIZE_MAX:
@@ -103,6 +107,7 @@ class Announce(Message, frozen=True, tag="status.announce"):
         gpus: the kind of each; empty where it is not known.
         cores: that ranks can be bound to; empty: to none.
         trouble: why it is to be given to no job; empty: it is well.
+        attempts: of the brokers, in their order; empty: the first of each job.
     """
 
     node: Annotated[int, Meta(ge=-1, le=NODE_MAX)]
@@ -117,10 +122,23 @@ class Announce(Message, frozen=True, tag="status.announce"):
     gpus: Gpus = ()
     cores: CoreGroups = ()
     trouble: Text = ""
+    attempts: Annotated[tuple[Attempt, ...], Meta(max_length=SLOTS_MAX)] = ()
 
     def __post_init__(self) -> None:
         demand_distinct("jobs", tuple(job.job_id for job in self.jobs))
         demand_distinct("brokers", self.brokers)
+        if self.attempts:
+            demand_same_length(brokers=self.brokers, attempts=self.attempts)
+
+    @property
+    def hosted_attempts(self) -> dict[int, int]:
+        """The attempts of the jobs that it hosts."""
+        return {job.job_id: job.attempt for job in self.jobs}
+
+    @property
+    def attempt_of(self) -> dict[int, int]:
+        """The attempts of jobs whose brokers run here, or have ended."""
+        return dict(zip(self.brokers, self.attempts or (0,) * len(self.brokers), strict=True))
 
 
 class Accepted(Message, frozen=True, tag="status.accepted"):

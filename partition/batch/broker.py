@@ -263,7 +263,8 @@ class Batch:
         if self._machine.is_unready:
             (text, *_) = self._errors  # its other lines repeat it
             return JobEnd(State.BOOT_FAIL, 0, 0, clipped(text.partition("\n")[0]))
-        is_by_command = self._machine.is_by_command
+        how = self._machine
+        ended = (status, self._script.wait_status, self._errors)
         return outcome_of(
-            status, self._script.wait_status, self._errors, is_by_command=is_by_command
+            *ended, is_by_command=how.is_by_command, has_lost_nodes=how.has_lost_nodes
         )

@@ -12,7 +12,12 @@ NOT_KNOWN = "its exit status is not known"
 
 
 def outcome_of(
-    status: int, wait_status: int | None, errors: Sequence[str], *, is_by_command: bool
+    status: int,
+    wait_status: int | None,
+    errors: Sequence[str],
+    *,
+    is_by_command: bool,
+    has_lost_nodes: bool = False,
 ) -> JobEnd:
     """How a job has ended.
 
@@ -21,6 +26,7 @@ def outcome_of(
         wait_status: of the script, which may be unknown; None: it has not ended.
         errors: what was told of the allocation.
         is_by_command: the allocation has ended because the script has, or could not be started.
+        has_lost_nodes: some of its nodes were lost before that.
     """
     reason = clipped("; ".join(errors))
     code, number = _code_and_signal(wait_status)
@@ -36,7 +42,7 @@ def outcome_of(
         state = State.CANCELLED
     else:
         state = State.NODE_FAIL
-    return JobEnd(state, code, number, reason)
+    return JobEnd(state, code, number, reason, has_lost_nodes)
 
 
 def _code_and_signal(wait_status: int | None) -> tuple[int, int]:

@@ -158,11 +158,12 @@ class Holding:
     Attributes:
         is_by_command: the end of the command has ended it, and nothing else.
         is_unready: a node could not be made ready, and the command has not begun.
+        has_lost_nodes: some of its nodes were lost.
     """
 
     def __init__(self, wanted: Wanted, bebopd: PortalId, bebopd_name: str, limits: Limits) -> None:
         self.phase = Phase.ASKING
-        self.is_by_command = self.is_unready = False
+        self.is_by_command = self.is_unready = self.has_lost_nodes = False
         self._wanted = wanted
         self._bebopd = bebopd
         self._bebopd_name = bebopd_name
@@ -358,6 +359,7 @@ class Holding:
         before, self._up_count = self._up_count, count
         if count >= before or not count:  # the end of the last is told by itself
             return []
+        self.has_lost_nodes = True
         return [Tell(f"a node was lost; {count} of {self._node_count} are left")]
 
     def _too_slow(self, now: float) -> list[Action]:

@@ -128,7 +128,7 @@ class AllocatedNodes:
         )
         self._stack.callback(self._launching.close)
         self._launching.driver.machine.report.stands_for = end
-        self._steps = EndedSteps(grant.job_id)
+        self._steps = EndedSteps(grant.job_id, grant.attempt)
         self._telling = (
             Telling(self._steps, partial(open_again, grant), reactor) if open_again else None
         )

@@ -21,12 +21,13 @@ class EndedSteps(MemoryLedger):
     """Takes the final rows of the steps from the allocation's bebopd, as its records.
 
     Args:
-        job_id: of the allocation, at the partition's bebopd.
+        job_id, attempt: of the allocation, at the partition's bebopd.
     """
 
-    def __init__(self, job_id: int) -> None:
+    def __init__(self, job_id: int, attempt: int = 0) -> None:
         super().__init__()
         self._job_id = job_id
+        self._attempt = attempt
         self._rows: deque[Row] = deque()
         self._heard = 0  # rises from piece to piece
         self._lost = 0
@@ -59,7 +60,7 @@ class EndedSteps(MemoryLedger):
         if self._piece is None:
             some = [self._rows[place] for place in range(min(ROWS_MAX, len(self._rows)))]
             rows, _ = next(pieces(some, ROWS_MAX))
-            self._piece = Steps(self._job_id, self._heard, rows, self._lost)
+            self._piece = Steps(self._job_id, self._heard, rows, self._lost, self._attempt)
         return self._piece
 
     def heard(self, first: int) -> bool:

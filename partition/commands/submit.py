@@ -67,6 +67,7 @@ from partition.submit import handing
 @in_queue
 @click.option("-nice", "--nice", "nice", metavar="N", help="Give up so many points of priority.")
 @click.option("--requeue-on", "requeue_on", metavar="STATUS", help="Then it waits again: 75.")
+@click.option("--requeue", "requeue_lost", is_flag=True, help="It does when nodes are lost.")
 @click.option("--after", "after", metavar="afterok:ID", help="When other jobs have ended well.")
 @click.option(
     "-begin", "--begin", "-b", "begin", metavar="WHEN", help="Not before: 18:30, now+2:00:00."

@@ -31,7 +31,7 @@ _SIZE, _TIME, _OUTPUT, _NAME, _DIRECTORY = "-sz", "-time", "-o", "-name", "-dire
 _AFTER, _BEGIN, _DEADLINE, _ARRAY = "--after", "-begin", "-deadline", "-array"
 _QUEUE, _ACCOUNT, _LICENCES, _NICE = "-queue", "-account", "-licenses", "-nice"
 _CONSTRAINT = "--constraint"
-_EXCLUSIVE, _HOLD = "--exclusive", "-hold"  # have no value
+_EXCLUSIVE, _HOLD, _REQUEUE = _FLAGS = "--exclusive", "-hold", "--requeue"  # have no value
 
 SLURM: tuple[tuple[tuple[str, ...], str], ...] = (
     (("n", "ntasks"), _SIZE),
@@ -62,6 +62,7 @@ SLURM: tuple[tuple[tuple[str, ...], str], ...] = (
 _SLURM_COSMETIC = frozenset(("comment", "mail-type", "mail-user", "q", "qos"))
 _SLURM_DISTRIBUTIONS = {"*": "block"}  # the default, which is ours, too
 _SLURM_FLAGS = frozenset(("parsable", "Q", "quiet", "v", "verbose"))
+_SLURM_SWITCHES = frozenset(("exclusive", "H", "hold", "requeue", "no-requeue"))
 _PBS_COSMETIC = frozenset("mMPpSVj")
 _PBS_FLAGS = frozenset("V")
 _ANY_DAY = datetime(2026, 1, 1, tzinfo=UTC)  # to check the form of a time
@@ -126,10 +127,10 @@ def _head(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _check(words: list[str]) -> None:
-    """Refuse values that cannot be; each option but --exclusive and -hold has one."""
+    """Refuse values that cannot be; each option but the flags has one."""
     rest = iter(words)
     for name in rest:
-        if name in (_EXCLUSIVE, _HOLD):
+        if name in _FLAGS:
             continue
         value = next(rest)
         match name:
@@ -172,7 +173,7 @@ def _yod(words: list[str], known: Sequence[Option], found: Read) -> None:
 
 def _slurm(words: list[str], known: Sequence[Option], found: Read) -> None:
     ours = {name: option for names, option in SLURM for name in names}
-    for name, value in _pairs(words, _SLURM_FLAGS | {"exclusive", "H", "hold"}):
+    for name, value in _pairs(words, _SLURM_FLAGS | _SLURM_SWITCHES):
         if name == "nice" and value.startswith("-"):
             found.warnings.append("#SBATCH --nice: ignored, it is below 0")
         elif name in ours:
@@ -194,6 +195,10 @@ def _slurm(words: list[str], known: Sequence[Option], found: Read) -> None:
             found.words.append(_EXCLUSIVE)
         elif name in ("H", "hold"):
             found.words.append(_HOLD)
+        elif name == "requeue":
+            found.words.append(_REQUEUE)
+        elif name == "no-requeue":
+            pass  # as it is without it
         elif name in _SLURM_COSMETIC | _SLURM_FLAGS:
             found.warnings.append(f"#SBATCH {_dashed(name)}: ignored")
         else:
@@ -213,6 +218,8 @@ def _pbs(words: list[str], known: Sequence[Option], found: Read) -> None:
         match name:
             case "h":
                 found.words.append(_HOLD)
+            case "r":
+                found.words += [_REQUEUE] if value in ("y", "true") else []
             case "N":
                 found.words += [_NAME, value]
             case "o":

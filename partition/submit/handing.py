@@ -83,6 +83,7 @@ _OPTIONS = {
     "licences": Option(("-licenses", "-L"), True),
     "nice": Option(("-nice", "--nice"), True),
     "requeue_on": Option(("--requeue-on",), True),
+    "requeue_lost": Option(("--requeue",), False),
     "constraint": Option(("--constraint", "-C"), True),
     "systems": Option(("--as",), True),
 }
@@ -169,6 +170,7 @@ def _read(
             shape = with_option(shape, _OPTIONS[name].spellings[0], value)
     is_exclusive = bool(given.get("is_exclusive")) or "--exclusive" in said
     is_held = bool(given.get("is_held")) or "-hold" in said
+    requeue_lost = bool(given.get("requeue_lost")) or "--requeue" in said
     time_text = chosen["time_text"]
     time_s = None if time_text is None else directives.time_s(time_text)
     now = datetime.now()
@@ -188,7 +190,7 @@ def _read(
         None if chosen["after"] is None else parse_after(chosen["after"], has_name=True),
         is_exclusive,
         is_held,
-        terms_of(*(chosen[name] for name in _TERMS)),
+        terms_of(*(chosen[name] for name in _TERMS), requeue_lost=requeue_lost),
         chosen["systems"] or "",
     )
     if given.get("queue") or given.get("account"):

@@ -26,6 +26,8 @@ def terms(
     nice: str | None = None,
     requeue_on: str | None = None,
     constraint: str | None = None,
+    *,
+    requeue_lost: bool = False,
 ) -> Terms:
     """What a user wants; None: it was not said.
 
@@ -42,7 +44,8 @@ def terms(
         raise UsageError(f"--constraint {shown(constraint)}: an expression of features")
     if constraint is not None and len(constraint) > CONSTRAINT_MAX:
         raise UsageError(f"--constraint: at most {CONSTRAINT_MAX} characters")
-    return Terms(queue or "", account or "", counted, given_up, again, constraint or "")
+    whose = (queue or "", account or "", counted, given_up, again, constraint or "")
+    return Terms(*whose, requeue_lost=requeue_lost)
 
 
 def points(text: str) -> int:

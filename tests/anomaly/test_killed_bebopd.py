@@ -122,11 +122,13 @@ class Promises:
     Attributes:
         over: jobs.
         first_job_id: an id that may have been given to a job.
+        placed: how often the batch job was placed before, and how often its nodes were why.
     """
 
     def __init__(self) -> None:
         self.over: set[int] = set()
         self.first_job_id = 0
+        self.placed = (0, 0)
         self.orders: dict[int, Orders] = {}
 
 
@@ -146,6 +148,9 @@ def life(ledger: Ledger, promises: Promises) -> None:
     ledger.slots_held(JOBS[0], 40.0, 111.0)
     ledger.flush()
     promised.add(JOBS[0])
+    batch.attempt, batch.failures = 2, 1  # its nodes were lost
+    ledger.batch.keep([RecordBatchJob(batch)])
+    promises.placed = (2, 1)
     ledger.steps_ended([row(*STEP)])
     ledger.job_ended(row(JOBS[1]))
     batch.state, batch.ended = State.COMPLETED, 120.0
@@ -168,6 +173,8 @@ def demand_true(place: Path, promises: Promises) -> None:
     assert ledger.first_job_id() > promises.first_job_id, "an id is used twice"
     assert ledger.orders() in (promises.orders, ORDERED), "an order is lost, or half there"
     assert not ledger.orders() or ledger.names() == {"n0": 0}
+    waits = [(job.attempt, job.failures) for job in ledger.batch.earlier().jobs]
+    assert not waits or waits[0] in ((2, 1), promises.placed), "an attempt is made twice"
     still_open = {each.job_id for each in ledger.open_jobs()}
     past = {each.job_id for each in ledger._history.rows((*JOBS, BATCH, LATE), ALL)}
     assert not still_open & past, "a job is over, and is not"

@@ -141,7 +141,7 @@ class Allocation:
     def granted_late(self, grant: alloc.Grant, now: float) -> list[Action]:
         """A second grant, in any later phase: give it back."""
         end = JobEnd(State.CANCELLED, 0, 0, "its grant came too late")
-        return [Send(self._bebopd, alloc.Release(grant.job_id, end))]
+        return [Send(self._bebopd, alloc.Release(grant.job_id, end, grant.attempt))]
 
     def _too_long(self, text: str) -> list[Action]:
         return [Tell(text), *self._fail(NEVER_STARTED, text)]

@@ -62,7 +62,7 @@ class Ending:
     def release(self, now: float) -> list[Action]:
         """Ask bebopd to confirm that the slots are free."""
         self._progress.enter(Phase.RELEASING, now, self._limits.end_s + self._limits.allocate_s)
-        return [Send(self._bebopd, alloc.Release(self._tree.job_id, self._report.end()))]
+        return [Send(self._bebopd, self._tree.release(self._report.end()))]
 
     def done(self) -> list[Action]:
         """The launch is over."""
@@ -75,7 +75,7 @@ class Ending:
         self._report.note("left before the end of the job was confirmed")
         text = "interrupted before its end was confirmed"
         end = JobEnd(State.CANCELLED, SIGNAL_BASE + signal_number, signal_number, text)
-        actions = [*self._tree.reset(), Send(self._bebopd, alloc.Release(self._tree.job_id, end))]
+        actions = [*self._tree.reset(), Send(self._bebopd, self._tree.release(end))]
         actions += self.done()
         self._report.leave(signal_number, text)
         return [*actions, Leave()]

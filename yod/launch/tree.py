@@ -12,7 +12,7 @@ from collections.abc import Collection
 from native.ids import PortalId
 from native.machine import Action, Send
 from native.wire import alloc, load
-from native.wire.base import Message
+from native.wire.base import JobEnd, Message
 from native.wire.placed import JobNodes
 
 NAMES_MAX = 6  # nodes named in one line
@@ -53,6 +53,12 @@ class Tree:
         return self.grant.job_id
 
     @property
+    def attempt(self) -> int:
+        """How often it was placed before."""
+        assert self.grant is not None
+        return self.grant.attempt
+
+    @property
     def root(self) -> PortalId:
         """The root PCT."""
         return self.nodes.address(0)
@@ -85,7 +91,16 @@ class Tree:
     def reset(self) -> list[Action]:
         """Tell each PCT that has not confirmed the end to kill what is left."""
         self.sent_signals.add(signal.SIGKILL)
-        return [Send(peer, load.Reset(self.job_id)) for peer in self.unconfirmed]
+        reset = load.Reset(self.job_id, self.attempt)
+        return [Send(peer, reset) for peer in self.unconfirmed]
+
+    def release(self, end: JobEnd | None) -> alloc.Release:
+        """What bebopd is told when the nodes are not needed any more.
+
+        Args:
+            end: how the job has ended; None: it is not told.
+        """
+        return alloc.Release(self.job_id, end, self.attempt)
 
     def confirm(self, nodes: Collection[int]) -> None:
         """On these nodes nothing of the job is left."""

@@ -9,7 +9,7 @@ from allocator.host import batch_records
 from allocator.host.batch_records import BatchRecords
 from allocator.jobs import ids
 from allocator.records import LedgerError
-from native.wire.base import State
+from native.wire.base import State, Terms
 
 
 class Disk:
@@ -81,6 +81,14 @@ class Disk:
             assert begun == array.well + array.failed, "an end of an element is not counted once"
             least, most = counts[job_id]
             assert array.fate or least <= begun <= most, "elements are lost"
+
+    def check_lost(self, most):
+        """Whoever wants to wait again when nodes are lost does, so often."""
+        lost = "state = 'NODE_FAIL' AND NOT is_cancelled"
+        select = f"SELECT job_id, terms, failures FROM batch WHERE {lost}"
+        for job_id, terms, failures in self._query(select):
+            if msgpack.decode(terms, type=Terms).requeue_lost:
+                assert failures >= most, f"job {job_id} does not wait again"
 
     def nodes(self, job_id):
         """The nodes that are recorded of a job."""

@@ -5,6 +5,7 @@ from collections import deque
 from native.wire import batch, codec
 from native.wire.alloc import Freed, Grant, Hosting, Revoke, Revoked
 from native.wire.base import JobEnd, State
+from native.wire.load import Reset
 from native.wire.status import Accepted, Announce, HostedJob, distances
 from pct.brokers import (
     BeginBroker,
@@ -61,12 +62,20 @@ class Pct:
 
     def announce(self):
         jobs = tuple(
-            HostedJob(job_id, 1000, len(ranks), distances(ranks), 0.0)
+            HostedJob(
+                job_id,
+                1000,
+                len(ranks),
+                distances(ranks),
+                0.0,
+                attempt=self.reservation.attempt(job_id),
+            )
             for job_id, ranks in self.hosts.items()
         )
         me = pct(self.number)
         name, brokers = f"node{self.number}", self.brokers.job_ids
-        self.up.append(Announce(self.number, name, SLOTS, *me, self.incarnation, jobs, brokers))
+        first = (self.number, name, SLOTS, *me, self.incarnation)
+        self.up.append(Announce(*first, jobs, brokers, attempts=self.brokers.attempts))
 
     def take(self, message):
         """A message of bebopd's."""
@@ -77,13 +86,19 @@ class Pct:
                 self.up.extend(send.message for send in brokers.unheard(None))
             case Revoke(job_id, attempt):
                 is_hosting = self.reservation.refuse(job_id, attempt)
-                self.up.append(Revoked(job_id, self.number, is_hosting))
+                self.up.append(Revoked(job_id, self.number, is_hosting, attempt))
+            case Reset(job_id, attempt):
+                if job_id in self.hosts and self.reservation.attempt(job_id) == attempt:
+                    self.end(job_id)
+                else:
+                    self.reservation.refuse(job_id, attempt)
+                    self.up.append(Freed(job_id, ((self.number, 1),), attempt))
             case batch.Start():
                 self.perform(brokers.told(message))
             case Grant():
                 self.perform(brokers.granted(None, message))
             case batch.EndBroker():
-                self.perform(brokers.end(message, 0.0))
+                self.perform(brokers.end(None, message, 0.0))
             case batch.SignalScript() | batch.LimitTime() | batch.Suspend():
                 self.perform(brokers.pass_on(message))
             case batch.Heard():
@@ -133,14 +148,14 @@ class Pct:
             case "opening":
                 if self.opens(process.grant):
                     process.phase = RUNNING
-                    self.world.script_starts(job_id)
+                    self.world.script_starts(job_id, process.grant.attempt)
                 else:
                     self.broker_says(job_id, State.NODE_FAIL)
             case "running" if self.world.scripts_end or process.is_told_to_end:
                 process.phase = ENDING
                 self.world.script_ended(job_id)
                 self.world.gives_back(process.grant)
-                self.world.release(job_id)
+                self.world.release(process.grant)
             case "ending":
                 told = process.is_told_to_end
                 state = State.CANCELLED if told else State.COMPLETED
@@ -161,7 +176,7 @@ class Pct:
             other.hosts[grant.job_id] = tuple(ranks[place])
             taken.append(other)
         if len(taken) == len(grant.nodes):
-            self.up.append(Hosting(grant.job_id))
+            self.up.append(Hosting(grant.job_id, grant.attempt))
             return True
         for other in taken:
             other.end(grant.job_id)
@@ -171,8 +186,9 @@ class Pct:
     def end(self, job_id):
         """Nothing of a job is left here."""
         del self.hosts[job_id]
+        attempt = self.reservation.attempt(job_id)
         self.reservation.give_back(job_id)
-        self.up.append(Freed.of(job_id, (self.number,)))
+        self.up.append(Freed(job_id, ((self.number, 1),), attempt))
 
     def broker_says(self, job_id, state):
         """It ends in order."""

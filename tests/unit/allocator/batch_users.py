@@ -5,7 +5,16 @@ from msgspec.structs import replace
 from allocator.batch.job import Held
 from native.machine import MessageReceived, PeerGone
 from native.wire import batch
-from native.wire.base import NO_DEPENDENCY, NO_TERMS, After, AfterKind, Array, Dependency, State
+from native.wire.base import (
+    NO_DEPENDENCY,
+    NO_TERMS,
+    After,
+    AfterKind,
+    Array,
+    Dependency,
+    State,
+    Terms,
+)
 from tests.unit.allocator.partition_of import ALICE, spec
 
 SPECS = (spec(1), spec(2), spec(5), spec(1, 1), spec(2, 2, 0, one_per_node=True))
@@ -23,7 +32,7 @@ class Users:
 
     def terms(self, wanted):
         """Those of a new job."""
-        return NO_TERMS
+        return Terms(requeue_lost=True) if self.choose.random() < 0.5 else NO_TERMS
 
     def submit(self):
         if len(self.submitting) + len(self.accepted) > 30:
@@ -168,6 +177,15 @@ class Users:
         for job in [] if self.unkept else list(self.machine.batch):
             if job.held is not Held.BY_NOBODY and job.state is State.PENDING:
                 self.say_hold(job.job_id, False)
+
+    def check_orders(self):
+        """Brokers know the limits that the disk has, and whether they are to stand still."""
+        for each in self.pcts:
+            for job_id, process in each.processes.items():
+                if not self.disk.state(job_id).is_final:
+                    assert process.time_s == self.disk.time_s(job_id), "an old time limit"
+                    job = self.machine.batch.get(job_id)
+                    assert process.is_suspended == job.is_suspended, "an old suspension"
 
     def ordering(self):
         """Who has ordered something, by their connections."""

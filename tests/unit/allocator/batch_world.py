@@ -50,7 +50,7 @@ class World(Users):
     Attributes:
         accepted: jobs whose users have an answer.
         running: scripts.
-        begun, ever: jobs whose scripts have begun, since they were requeued or before.
+        begun: jobs and attempts whose scripts have begun.
         submitting, waiting: users who have no answer, by their connections.
         cancelled: jobs whose end this bebopd has promised.
         scripts_end: they do so by themselves.
@@ -70,7 +70,7 @@ class World(Users):
         self.accepted = {}  # job id by token
         self.after, self.arrays = {b"": NO_DEPENDENCY}, {}  # dependencies and elements, by token
         self.exclusive = set()  # tokens
-        self.running, self.begun, self.ever, self.withdrawn = Counter(), set(), set(), Counter()
+        self.running, self.begun, self.withdrawn = Counter(), set(), Counter()
         self.submitting, self.waiting, self.holding = {}, {}, {}
         self.limiting = {}  # seconds that users have asked for, by their connections
         self.suspending = set()  # connections of users who have jobs suspended or resumed
@@ -142,8 +142,8 @@ class World(Users):
                 self.disk.used_below = end
             case RecordBatchJob():
                 self.unkept.append(action)
-            case ForgetSteps(job_id):
-                self.begun.discard(job_id)
+            case ForgetSteps():
+                pass
             case StartBroker(target, job, gid, groups):
                 self.check_start(target, job)
                 task = self.disk.batch.task(job.job_id)
@@ -224,6 +224,11 @@ class World(Users):
         if job.token in self.exclusive and job.grant is not None:
             assert {node.slots for node in job.grant.nodes} == {SLOTS}, "not alone on its nodes"
 
+        for each in self.pcts:
+            process, node = each.processes.get(job.job_id), self.machine.nodes.get(each.number)
+            if process is not None and process.grant.attempt < job.attempt:
+                assert node is None or not node.is_up, "two attempts, and bebopd knows of both"
+
     def check_ended(self, asked):
         for job_id in asked:
             state = self.disk.state(job_id)
@@ -233,10 +238,9 @@ class World(Users):
         """A node is not made ready for a job."""
         return self.nodes_fail and self.choose.random() < 0.4
 
-    def script_starts(self, job_id):
-        assert job_id not in self.begun, "a script runs twice"
-        self.begun.add(job_id)
-        self.ever.add(job_id)
+    def script_starts(self, job_id, attempt):
+        assert (job_id, attempt) not in self.begun, "a script runs twice"
+        self.begun.add((job_id, attempt))
         self.running[job_id] += 1
 
     def script_ended(self, job_id):
@@ -244,9 +248,10 @@ class World(Users):
 
     def gives_back(self, grant):
         """The nodes of a job have none of it any more."""
-        for node in grant.nodes:
-            if grant.job_id in self.pcts[node.node].hosts:
-                self.pcts[node.node].end(grant.job_id)
+        for each in (self.pcts[node.node] for node in grant.nodes):
+            is_here = each.reservation.attempt(grant.job_id) == grant.attempt
+            if is_here and grant.job_id in each.hosts:
+                each.end(grant.job_id)
 
     # What can happen now, as a list of calls.
 
@@ -340,10 +345,10 @@ class World(Users):
     def to_bebopd(self, each):
         self.receive(pct(each.number), each.up.popleft(), DAEMON)
 
-    def release(self, job_id):
+    def release(self, grant):
         """A broker gives its slots back."""
-        principal = Principal(PrincipalKind.JOB, 1000, job_id)
-        self.receive(next(self.peers), Release(job_id), principal)
+        principal = Principal(PrincipalKind.JOB, 1000, grant.job_id)
+        self.receive(next(self.peers), Release(grant.job_id, None, grant.attempt), principal)
 
     def settle(self):
         """Everything arrives, everything goes on, time passes."""
@@ -381,15 +386,6 @@ class World(Users):
                     self.receive(peer, batch.Ask(asked, waits=True))
             self.pass_time(5.0)
 
-    def check_orders(self):
-        """Brokers know the limits that the disk has, and whether they are to stand still."""
-        for each in self.pcts:
-            for job_id, process in each.processes.items():
-                if not self.disk.state(job_id).is_final:
-                    assert process.time_s == self.disk.time_s(job_id), "an old time limit"
-                    job = self.machine.batch.get(job_id)
-                    assert process.is_suspended == job.is_suspended, "an old suspension"
-
     def order_some(self):
         """Each job that runs is ended, suspended or limited, and what its node is sent is lost."""
         for job_id in self.accepted.values():
@@ -423,6 +419,7 @@ class World(Users):
         left = {job_id: state for job_id, state in states.items() if not state.is_final}
         assert not left, f"they never end: {left}"
         self.disk.check_arrays(self.sizes_of_arrays())
+        self.disk.check_lost(self.limits.requeues_count)
         assert not self.submitting, "never answered"
         assert not self.waiting, "waits for ever"
         assert not +self.running, "still runs"

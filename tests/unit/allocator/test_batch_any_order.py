@@ -121,7 +121,8 @@ def the_loss_of_a_start_goes_unnoticed(patch):
 
 def a_broker_that_bebopd_does_not_know_goes_on(patch):
     def announced(original, self, node, running, now):
-        known = [job_id for job_id in running if job_id in self._placed.on(node.number)]
+        here = self._placed.on(node.number)
+        known = {job_id: running[job_id] for job_id in running if job_id in here}
         return original(self, node, known, now)
 
     wrap(patch, BatchJobs, "announced", announced)
@@ -231,17 +232,39 @@ def a_pct_tells_an_end_once(patch):
 
 def a_job_waits_again_while_it_holds_slots(patch):
     patch.setattr(Requeues, "holds_back", lambda self, job: job.job_id in self)
+    patch.setattr(Requeues, "is_awaited", lambda self, job: False)
 
 
 def that_a_job_waits_again_is_heard_before_it_is_on_the_disk(patch):
-    def begin(original, self, job, *words):
-        actions = original(self, job, *words)
+    def begin(original, self, job, *words, **named):
+        actions = original(self, job, *words, **named)
         return [*actions, *self.recorded(job)]
 
     wrap(patch, Requeues, "begin", begin)
 
 
+def what_nodes_have_of_an_earlier_attempt_is_not_waited_for(patch):
+    patch.setattr(Requeues, "is_awaited", lambda self, job: False)
+
+
+def an_announcement_proves_that_a_broker_is_not_there(patch):
+    def announced(original, self, node, running):
+        actions = original(self, node, running)
+        for job_id in set(self._left) - set(running):
+            self._forget_broker(job_id, node.number)
+        return actions
+
+    wrap(patch, Requeues, "announced", announced)
+
+
+def a_job_that_asks_for_it_does_not_wait_again_when_its_node_is_lost(patch):
+    patch.setattr(Requeues, "outlives_loss", lambda self, job: False)
+
+
 DEFECTS = (
+    what_nodes_have_of_an_earlier_attempt_is_not_waited_for,
+    an_announcement_proves_that_a_broker_is_not_there,
+    a_job_that_asks_for_it_does_not_wait_again_when_its_node_is_lost,
     a_job_waits_again_while_it_holds_slots,
     that_a_job_waits_again_is_heard_before_it_is_on_the_disk,
     is_answered_before_it_is_on_the_disk,

@@ -109,7 +109,7 @@ def test_a_lost_peer_is_looked_up_and_not_looked_for_in_all_jobs():
     for number in range(50):
         partition.request(spec(1), source=PortalId(1, 70000 + number))
     partition.checks = False
-    partition.machine.jobs._jobs = Named(partition.machine.jobs._jobs)
+    partition.machine.jobs._latest = Named(partition.machine.jobs._latest)
     assert partition.lose(PortalId(1, 70023)) == revokes(0, job_id=24)
     assert partition.lose(PortalId(1, 70023)) == []
 

@@ -48,7 +48,7 @@ def ready(slots=4, **limits) -> Node:
 
 def granted(size=1, ranks_each=1, place=0, **fields):
     """A load with a signed credential; ``credential`` fields by their name."""
-    names = {"job_id", "uid", "epoch", "expires", "nodes_digest"}
+    names = {"job_id", "uid", "epoch", "expires", "nodes_digest", "attempt"}
     of_credential = {
         name.removeprefix("of_"): value
         for name, value in fields.items()

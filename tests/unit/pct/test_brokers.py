@@ -93,12 +93,12 @@ def test_what_bebopd_wants_of_a_broker_goes_to_one_that_lives():
     brokers = begun()
     end = batch.EndBroker(ID)
     orders = (batch.SignalScript(ID, 10), batch.Suspend(ID, True))
-    assert brokers.end(end, NOW) == [TellBroker(ID, end)]
+    assert brokers.end(BEBOPD, end, NOW) == [TellBroker(ID, end)]
     for order in orders:
         assert brokers.pass_on(order) == [TellBroker(ID, order)]
-    assert brokers.end(batch.EndBroker(ID, is_forced=True), NOW) == [KillBroker(ID)]
+    assert brokers.end(BEBOPD, batch.EndBroker(ID, is_forced=True), NOW) == [KillBroker(ID)]
     for none in (Brokers(), over()):
-        assert none.end(end, NOW) == none.pass_on(orders[0]) == []
+        assert none.end(BEBOPD, end, NOW) == none.pass_on(orders[0]) == []
 
 
 def test_what_happens_behind_the_end_is_late():
@@ -113,7 +113,7 @@ def ending(event=None):
     brokers.told(START)
     brokers.granted(BEBOPD, GRANT)
     if event is None:
-        brokers.end(batch.EndBroker(ID, is_forced=True), NOW)
+        brokers.end(BEBOPD, batch.EndBroker(ID, is_forced=True), NOW)
     else:
         assert brokers.happened(event, BEBOPD, NODE, NOW) == []
     brokers.check()
@@ -135,7 +135,7 @@ def test_a_keeper_that_does_not_end_its_broker_in_time_is_killed(event):
 
 def test_a_second_order_to_kill_gives_no_more_time():
     brokers = ending()
-    brokers.end(batch.EndBroker(ID, is_forced=True), NOW + 50)
+    brokers.end(BEBOPD, batch.EndBroker(ID, is_forced=True), NOW + 50)
     assert brokers.deadline() == NOW + LIMIT_S
 
 
@@ -183,3 +183,29 @@ def test_only_the_end_of_its_own_attempt_is_heard():
     assert brokers.unheard(BEBOPD) == [Send(BEBOPD, batch.BrokerEnded(ID, 0, b"", 1))]
     brokers.heard(batch.Heard(ID, 1))
     assert len(brokers) == 0
+
+
+def test_an_order_to_kill_the_broker_of_another_attempt_is_answered_and_does_it_no_harm():
+    brokers = Brokers()
+    brokers.told(replace(START, attempt=1))
+    brokers.granted(BEBOPD, GRANT)
+    gone = batch.BrokerEnded(ID, -1, b"", 0)
+    assert brokers.end(BEBOPD, batch.EndBroker(ID, True, 0), NOW) == [Send(BEBOPD, gone)]
+    assert brokers.end(BEBOPD, batch.EndBroker(ID, False, 0), NOW) == []
+    assert brokers.end(BEBOPD, batch.EndBroker(ID, True, 1), NOW) == [KillBroker(ID)]
+
+
+def test_a_broker_whose_grant_has_not_come_is_not_started_when_it_was_to_be_killed():
+    brokers = Brokers()
+    brokers.told(START)
+    gone = batch.BrokerEnded(ID, -1, b"", 0)
+    assert brokers.end(BEBOPD, batch.EndBroker(ID, True, 0), NOW) == [Send(BEBOPD, gone)]
+    assert brokers.granted(BEBOPD, GRANT) == []
+
+
+def test_attempts_are_told_where_one_is_not_the_first():
+    brokers = begun()
+    assert brokers.attempts == ()
+    brokers.told(replace(START, job_id=ID + 1, attempt=2))
+    brokers.granted(BEBOPD, replace(GRANT, job_id=ID + 1))
+    assert (brokers.job_ids, brokers.attempts) == ((ID, ID + 1), (0, 2))

@@ -246,3 +246,11 @@ def test_an_attempt_that_bebopd_revokes_is_refused_with_those_before_it():
     for attempt in (0, 1):
         assert node.take(grant(7, attempt=attempt), SLOTS, NOW) is not None
     assert node.take(grant(7, attempt=2), SLOTS, NOW) is None
+
+
+def test_a_word_about_an_earlier_attempt_says_nothing_of_the_one_that_is_here():
+    node = reservation()
+    assert node.take(grant(7, attempt=1), SLOTS, NOW) is None
+    assert node.refuse(7, 0) is False
+    assert node.refuse(7, 1) is True
+    assert node.attempt(7) == 1
