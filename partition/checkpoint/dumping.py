@@ -19,6 +19,7 @@ from contextlib import closing
 from native import nodelist
 from partition.checkpoint import connections, criu, files, marks, obstacles
 from partition.checkpoint.collecting import NotSavedError, given, record, say
+from partition.checkpoint.inotify import Inotify
 
 STREAMS = "streams"  # of the rank's pipes, those whose other ends are elsewhere
 TREE = "tree"  # where its images are, how many ranks have them, and its process in there
@@ -27,6 +28,7 @@ _PMI_FD = 60
 _PIPES = {0: 0, 1: 1, 2: 2, _PMI_FD: 3, 61: 4}
 _FIRST_FD, _PROGRAM_FD = 62, 63
 _TREE_VARIABLE = "YOD_TREE"  # process 1 of what is written down, for yod-init
+_FIRST_IMAGE = "core-1.img"  # of process 1
 _LINE_BYTES = 1 << 16
 _CRIU_WORD, _HOW_WORD = 1, 2  # of yod-init's words
 
@@ -34,7 +36,7 @@ _CRIU_WORD, _HOW_WORD = 1, 2  # of yod-init's words
 def dump(
     place: int, ranks: Sequence[int], unix_pids: Sequence[int], directory: str, collecting: str
 ) -> int:
-    """Have CRIU write the ranks down, one after another.
+    """Have CRIU write the ranks down.
 
     Args:
         unix_pids: of the ranks.
@@ -98,10 +100,11 @@ class _Tree:
 
 
 class _Dumps:
-    """The dumps of a node's ranks, one at a time on a host.
+    """The dumps of a node's ranks, as many at a time as there are processors.
 
     For a moment CRIU makes a directory in that of a tree's first process, by a name that is the
-    same for all, so two dumps there would meet. A lock on it keeps them apart.
+    same for all, so two dumps there would meet. A lock on it keeps them apart, until there is
+    an image of that process: the moment is over then, and the next dump begins.
     """
 
     def __init__(self, paths: dict[int, str], unix_pids: dict[int, int]) -> None:
@@ -113,6 +116,9 @@ class _Dumps:
         self._told = b""
         self._trouble = ""
         self._lock = -1
+        self._locked = ""  # the directory of images that the one with the lock writes
+        self._inotify = Inotify()
+        self._most = len(os.sched_getaffinity(0))
 
     def __enter__(self) -> _Dumps:
         return self
@@ -120,20 +126,41 @@ class _Dumps:
     def __exit__(self, *_: object) -> None:
         for fd in list(self._running):
             self._forget(fd)
+        self._unlock()
+        os.close(self._inotify.fd)
 
     def run(self) -> None:
         """Return when all are written, or one cannot be."""
         self._poll.register(0, select.POLLIN)
+        self._poll.register(self._inotify.fd, select.POLLIN)
         while self._running or (self._left and not self._trouble):
-            if not self._running:
+            if self._may_begin():
                 self._begin(self._left.pop(0))
-            for fd, _ in self._poll.poll() if self._running else ():
+                continue
+            for fd, _ in self._poll.poll():
                 if fd == 0:
                     self._hear()
+                elif fd == self._inotify.fd:
+                    self._look()
                 else:
                     self._ended(*self._forget(fd))
         if self._trouble:
             raise NotSavedError(self._trouble)
+
+    def _may_begin(self) -> bool:
+        has_room = len(self._running) < self._most and not self._locked
+        return bool(self._left) and has_room and not self._trouble
+
+    def _look(self) -> None:
+        """The one with the lock has written something."""
+        for _ in self._inotify.read():
+            if self._locked and os.path.exists(os.path.join(self._locked, _FIRST_IMAGE)):
+                self._unlock()
+
+    def _unlock(self) -> None:
+        if self._lock >= 0:
+            os.close(self._lock)
+        self._lock, self._locked = -1, ""
 
     def _begin(self, tree: _Tree) -> None:
         images = self._paths[min(tree.programs)]
@@ -153,6 +180,8 @@ class _Dumps:
             self._trouble = self._trouble or _has_ended(rank)
             return
         fcntl.flock(self._lock, fcntl.LOCK_EX)  # the PCT ends this process if it waits too long
+        self._locked = images
+        self._inotify.watch(images)
         script = words[0] if tree.is_world else ""
         process = subprocess.Popen(
             criu.dump_command(
@@ -174,8 +203,10 @@ class _Dumps:
     def _forget(self, fd: int) -> tuple[_Tree, subprocess.Popen[bytes]]:
         self._poll.unregister(fd)
         os.close(fd)
-        os.close(self._lock)
-        return self._running.pop(fd)
+        tree, process = self._running.pop(fd)
+        if self._paths[min(tree.programs)] == self._locked:
+            self._unlock()
+        return tree, process
 
     def _ended(self, tree: _Tree, process: subprocess.Popen[bytes]) -> None:
         if process.wait() and not self._trouble:

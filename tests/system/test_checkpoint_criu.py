@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 from pathlib import Path
@@ -135,6 +136,19 @@ def test_ranks_that_know_nothing_of_it_go_on_from_a_checkpoint_to_the_same_bits(
     for rank in (0, 1):
         kept = (study.place / f"kept.{rank}").read_text()
         assert kept == "".join(f"{n} {2 * n}\n" for n in range(1, 10))
+
+
+def test_more_ranks_than_processors_are_written_down_and_all_go_on(embedded, tmp_path):
+    study = Study(embedded, tmp_path)
+    size = len(os.sched_getaffinity(0)) + 3
+    yod = study.start(size=size)
+    done = study.checkpoint(yod, "--kill")
+    assert (done.status, done.err) == (0, "")
+    assert finish(yod).status == 75
+    study.let(9)
+    again = study.partition.yod("--restart", str(study.kept), env=study.env)
+    assert again.status == 0
+    assert [again.out.count(f" at {n}\n") for n in (3, 4, 9)] == [0, size, size]
 
 
 def test_a_job_goes_on_behind_its_checkpoint_by_criu(study):
