@@ -46,6 +46,11 @@ def read(*lines):
         ("#PBS -J 0-9:3", ["-array", "0-9:3"]),
         ("#SBATCH --begin=now+1hour", ["-begin", "now+1hour"]),
         ("#SBATCH --deadline 18:30", ["-deadline", "18:30"]),
+        ("#SBATCH --requeue", ["--requeue"]),
+        ("#SBATCH --no-requeue", []),
+        ("#PBS -r y", ["--requeue"]),
+        ("#PBS -r n", []),
+        ("#YOD --requeue", ["--requeue"]),
         ("#PBS -a 202712241830", ["-begin", "2027-12-24T18:30:00"]),
     ],
 )
