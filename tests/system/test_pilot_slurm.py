@@ -184,7 +184,8 @@ def test_pilots_are_handed_in_to_pbs_and_oar_by_their_commands(work, system, mon
     assert f"/{names[2]} 17" in asked
 
 
-def test_a_batch_system_that_is_not_there_is_said(work):
+def test_a_batch_system_that_is_not_there_is_said(work, monkeypatch):
+    monkeypatch.setenv("PATH", str(BIN))
     with rp.Session("s") as session:
         pilot = rp.PilotManager(session).submit_pilots({"resource": "oar.here", "cores": 1})
         assert pilot.wait(timeout=LIMIT_S) == rp.FAILED
