@@ -327,6 +327,8 @@ class Driver:
                 ranks.write_input(data)
             case events.ResizeTerminal(_, window):
                 ranks.resize(window.rows, window.columns)
+            case rare_events.GiveLine(_, rank, data):
+                ranks.give_line(rank, data)
             case rare_events.AnswerRemote(_, mount, frame):
                 ranks.answer_remote(mount, frame)
             case rare_events.PauseRemote(_, is_on):

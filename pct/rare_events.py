@@ -1,4 +1,4 @@
-"""What happens to few jobs: a node looks at their ranks, or passes on requests for remote files."""
+"""What happens to few jobs: looks at their ranks, requests for remote files, shared input."""
 
 from __future__ import annotations
 
@@ -85,6 +85,26 @@ class PauseRemote(JobAction, frozen=True):
     """Read no further requests; or, if not ``is_on``, read on."""
 
     is_on: bool
+
+
+class LineWanted(JobEvent, frozen=True):
+    """A rank has read all that it was given of the input that all share.
+
+    Attributes:
+        unread: what it was given, of which it has read nothing.
+        is_closed: it reads no more.
+    """
+
+    rank: int
+    unread: bytes
+    is_closed: bool
+
+
+class GiveLine(JobAction, frozen=True):
+    """Give a rank a line, or a piece of one, of the input that all share; empty: its end."""
+
+    rank: int
+    data: bytes
 
 
 class LetDie(JobAction, frozen=True):

@@ -44,7 +44,7 @@ OPTIONS = (
     Option(("--raw",), False, "Show output as it comes, not in whole lines."),
     Option(("--timestamp",), False, "Put the time in front of each line of output."),
     Option(("--no-stdin",), False, "Leave standard input to others, as in `while read`."),
-    Option(("--stdin",), True, "Who reads it: all, none, or ranks, as in 0,4..7.", "RANKS"),
+    Option(("--stdin",), True, "Who reads it: all, shared, none, or ranks: 0,4..7.", "RANKS"),
     Option(("--pty",), True, "A terminal for rank 0, or RANK.", "[=RANK]", may_lack_value=True),
     Option(("--as",), True, "Rank variables also as slurm, pals, flux, ompi or torch.", "WHOSE"),
     Option(("-time",), True, "Let the ranks run for so long: 90, 1:30:00.", "T"),

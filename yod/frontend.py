@@ -176,6 +176,7 @@ def prepare(given: Given, words: list[str], invocation: Invocation) -> Prepared:
         stall_s=_stall_s(given),
         signals_group="--signal-tree" in given,
         stops_ranks="--stop-ranks" in given,
+        shares_input=_last(given, "--stdin") == "shared",
     )
     checkpointing = None
     if any(name in given for name in CHECKPOINT_NAMES):

@@ -83,6 +83,33 @@ class InputCredit(JobMessage, frozen=True, tag="io.input_credit"):
     count_bytes: Credit
 
 
+class LineAsked(JobMessage, frozen=True, tag="io.line_asked"):
+    """Up, to yod: a rank has read all that it was given of the input that all ranks share.
+
+    Attributes:
+        place: of its node, an index into the load's nodes.
+        unread: what it was given, of which it has read nothing; with ``is_closed`` only.
+        is_closed: it asks for nothing: it reads no more.
+    """
+
+    place: Place
+    rank: Rank
+    unread: Data = b""
+    is_closed: bool = False
+
+
+class Line(JobMessage, frozen=True, tag="io.line"):
+    """Down, to one node: a line, or a piece of one, for the rank that has asked.
+
+    Attributes:
+        data: empty: end of file.
+    """
+
+    place: Place
+    rank: Rank
+    data: Data
+
+
 class RemoteRequest(JobMessage, frozen=True, tag="io.remote_request"):
     """Up, to yod: a node's kernel asks for something below a directory whose files yod has.
 

@@ -1,7 +1,6 @@
 """Conversation `load`: a job from its first message to its last.
 
-Down the tree, from yod through the root: Load, Parcel…, Go, Signal, Kill, AllDone. Up, reduced at
-each hop: Vote, Loaded, Held, Completions, Released; Failure at once. Reset goes to each PCT.
+Down the tree: Load, Go, Signal, AllDone. Up, reduced: Vote, Loaded, Held, Completions, Released.
 """
 
 from __future__ import annotations
@@ -153,8 +152,7 @@ class Load(JobMessage, frozen=True, tag="load.load"):
     Attributes:
         place: the receiver's index in ``nodes``.
         limits: (resource, soft limit) pairs of yod's user; -1: unlimited.
-        deadline_s: for each phase before go.
-        orphan_s: how long a node without a parent looks for an ancestor.
+        deadline_s, orphan_s: for each phase before go; to look for an ancestor without a parent.
         arguments: None: they are object 0, an encoded :class:`Arguments`.
         output_window_bytes: how much a node may send its parent unacknowledged.
         ignored: signals that yod was started to ignore, and so are the ranks.
@@ -166,6 +164,7 @@ class Load(JobMessage, frozen=True, tag="load.load"):
         merge_s: how long a line waits at a node for that of other ranks; 0: none is folded.
         remote: directories whose files yod has; None: all files are those of the nodes.
         stacks: how nodes look at those of ranks; None: the defaults.
+        shares_input: each line of it goes to the rank that asks next (``--stdin shared``).
         signals_group: any signal to a rank is for its process group (``--signal-tree``).
     """
 
@@ -196,6 +195,7 @@ class Load(JobMessage, frozen=True, tag="load.load"):
     remote: Remote | None = None
     stacks: StackRules | None = None
     signals_group: bool = False
+    shares_input: bool = False
 
     def __post_init__(self) -> None:
         demand_fitting(self.nodes, self.runs)

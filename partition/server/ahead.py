@@ -60,6 +60,7 @@ MODULES = (
     "pct.job.rules.listeners",
     "pct.job.rules.merge",
     "pct.job.rules.remote",
+    "pct.job.rules.sharing",
     "pct.job.rules.stalling",
     "pct.job.hooks",
     "pct.job.process_table",

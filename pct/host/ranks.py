@@ -22,8 +22,8 @@ from native.loop.reactor import Reactor
 from native.loop.slices import Slices
 from native.machine import Event, JobEvent
 from native.wire import keeper as wire
-from pct import events
-from pct.host import leftovers
+from pct import events, rare_events
+from pct.host import leftovers, streams
 from pct.host.keeper import HOLD_LIBRARY, Keeper
 from pct.host.spawn.orphans import tree_of
 from pct.host.spawn.spawner import Spawner
@@ -76,6 +76,7 @@ class JobRanks:
         self._living: set[int] = set()  # worlds whose keepers have not ended
         self._outputs: dict[tuple[int, int], OutputPipe] = {}  # by rank and stream, until its end
         self._inputs = Inputs(self._input_taken, self._input_closed)
+        self._shared: dict[int, streams.SharedPipe] = {}  # instead, by rank
         self._paused: set[int] = set()  # streams
         self._map_fd = -1  # the file for the ranks' map
         self._mounts: Mounts | None = None  # there are none
@@ -219,6 +220,14 @@ class JobRanks:
         """Give the ranks that read it their input; empty data closes it."""
         self._inputs.write(data)
 
+    def give_line(self, rank: int, data: bytes) -> None:
+        """Give a rank some of the input that all share; empty data ends its own."""
+        if rank not in self._shared:
+            fd = self._inputs.hand_over(rank)
+            on_wanted = partial(self._line_wanted, rank)
+            self._shared[rank] = streams.SharedPipe(self._reactor, fd, on_wanted)
+        self._shared[rank].give(data)
+
     def resize(self, rows: int, columns: int) -> None:
         """The terminal of a rank has another size."""
         if 0 in self._keepers:  # a spawned rank has none
@@ -249,6 +258,9 @@ class JobRanks:
 
     def _input_closed(self) -> None:
         self._handle(events.InputClosed(self._job_id))
+
+    def _line_wanted(self, rank: int, unread: bytes, is_closed: bool) -> None:
+        self._handle(rare_events.LineWanted(self._job_id, rank, unread, is_closed))
 
     # -- remote files ------------------------------------------------------
 
@@ -311,6 +323,8 @@ class JobRanks:
         self._untold.clear()
         with ExitStack() as stack:  # the last first, and also what comes behind an exception
             stack.callback(self._inputs.close)
+            for pipe in self._shared.values():
+                stack.callback(pipe.close)
             for output in self._outputs.values():
                 stack.callback(output.close)
             if self._map_fd >= 0:

@@ -9,16 +9,19 @@ from __future__ import annotations
 import _socket
 import errno
 import os
+import select
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 
 from native.errors import PeerProtocolError
-from native.loop.reactor import Reactor
+from native.loop.reactor import Reactor, Watch
 from native.wire.base import DATA_MAX
 from pct.account import Charge
 
 _FIONREAD = 0x541B  # asm-generic/ioctls.h
+_PAGE_BYTES = 4096  # of the least pipe, where pages are of that size; else less than one
 
 
 def own_pipe(fd: int, access: int) -> int:
@@ -55,6 +58,21 @@ def own_socket(fd: int) -> int:
         return fd
     os.close(fd)
     raise PeerProtocolError("keeper: a PMI connection that is no socket")
+
+
+def _is_broken(fd: int) -> bool:
+    """Nobody has the other end of this pipe."""
+    looking = select.poll()
+    looking.register(fd, 0)
+    return bool(looking.poll(0))
+
+
+def _shrink(fd: int) -> None:
+    """Make a pipe as small as there are. One that cannot be made so may be given lines early."""
+    import fcntl
+
+    with suppress(OSError):
+        fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, _PAGE_BYTES)
 
 
 def _unread_bytes(fd: int) -> int:
@@ -162,6 +180,13 @@ class InputPipe:
             self._fd = -1
             self._waiting.clear()
 
+    def hand_over(self) -> int:
+        """Its descriptor, which is the caller's; -1: it is closed."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            self._watch.close()
+        return fd
+
     def _writable(self) -> None:
         taken = 0
         try:
@@ -222,6 +247,12 @@ class Inputs:
             pipe.close()
         self._pipes.clear()
 
+    def hand_over(self, rank: int) -> int:
+        """The descriptor of a rank's pipe, which is the caller's; -1: it is closed."""
+        self._taken.pop(rank, None)
+        pipe = self._pipes.pop(rank, None)
+        return -1 if pipe is None else pipe.hand_over()
+
     def _took(self, rank: int, count_bytes: int) -> None:
         self._taken[rank] += count_bytes
         self._tell()
@@ -238,6 +269,72 @@ class Inputs:
         if fresh > 0:
             self._told += fresh
             self._on_taken(fresh)
+
+
+class SharedPipe:
+    """The standard input of a rank that shares it with others: a line comes when it is empty.
+
+    A pipe of one page can be written to only when nothing is left in it. So the rank has read
+    what it was given when the pipe is writable again.
+
+    Args:
+        fd: is ours; -1: the rank has closed its end.
+        on_wanted: is told that all has been read; or, with True, that nothing more will be, and
+            what was given last, if the rank has read nothing of it.
+    """
+
+    def __init__(self, reactor: Reactor, fd: int, on_wanted: Callable[[bytes, bool], None]) -> None:
+        self._fd = fd
+        self._on_wanted = on_wanted
+        self._given = b""
+        self._waiting = b""  # what of it is not in the pipe yet
+        self._watch: Watch | None = None
+        if fd >= 0:
+            _shrink(fd)
+            self._watch = reactor.watch(fd, None)
+
+    def give(self, data: bytes) -> None:
+        """A line, or a piece of one; empty data: the end."""
+        if self._watch is None:
+            if data:
+                self._on_wanted(data, True)
+        elif not data:
+            self.close()
+        else:
+            self._given = self._waiting = data
+            self._writable()
+
+    def close(self) -> None:
+        """Close it now."""
+        if self._watch is not None:
+            self._watch.close()
+            os.close(self._fd)
+            self._watch = None
+
+    def _writable(self) -> None:
+        assert self._watch is not None
+        if _is_broken(self._fd):
+            self._give_back()
+            return
+        if not self._waiting:
+            self._watch.set(None, None)
+            self._on_wanted(b"", False)
+            return
+        try:
+            count = os.write(self._fd, self._waiting[:_PAGE_BYTES])
+            self._waiting = self._waiting[count:]
+        except BlockingIOError:
+            pass
+        except BrokenPipeError:
+            self._give_back()
+            return
+        self._watch.set(None, self._writable)
+
+    def _give_back(self) -> None:
+        """The rank has closed its end, or has ended."""
+        left = len(self._waiting) + _unread_bytes(self._fd)
+        self.close()
+        self._on_wanted(self._given if left == len(self._given) else b"", True)
 
 
 class ClientSocket:

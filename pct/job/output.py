@@ -20,12 +20,13 @@ from pct.events import (
 )
 from pct.job.rules.input import InputFlow
 from pct.job.rules.relay import OutputRelay
-from pct.rare_events import RemoteAsked
+from pct.rare_events import LineWanted, RemoteAsked
 from pct.tree.collective import SELF
 from pct.tree.group import Group
 
 if TYPE_CHECKING:
     from pct.job.rules.remote import RemoteFlow
+    from pct.job.rules.sharing import SharedFlow
 
 
 class Output:
@@ -46,6 +47,11 @@ class Output:
         self._is_finishing = False
         self.wrote_at = 0.0
         self._input = InputFlow(message, window_bytes // 4)
+        self._shared: SharedFlow | None = None
+        if message.shares_input:
+            from pct.job.rules.sharing import SharedFlow  # few jobs share it
+
+            self._shared = SharedFlow(message, group)
         self._remote: RemoteFlow | None = None
         if message.remote is not None:
             from pct.job.rules.remote import RemoteFlow  # few jobs have any
@@ -178,7 +184,9 @@ class Output:
     # -- input ------------------------------------------------------------
 
     def ask_for_input(self) -> list[Action]:
-        """The ranks run: give yod its first credit for input."""
+        """The ranks run: give yod its first credit for input, or ask it for lines."""
+        if self._shared is not None:
+            return self._shared.begin()
         if not (self._group.is_root and self._input.has_any):
             return []
         return self._group.up(io.InputCredit(self._job_id, self._input.room_bytes))
@@ -229,6 +237,27 @@ class Output:
         if not count_bytes:
             return []
         return self._group.up(io.InputCredit(self._job_id, count_bytes))
+
+    # -- input that all ranks share ---------------------------------------
+
+    def line_wanted(self, event: LineWanted, now: float) -> list[Action]:
+        """A rank of this node asks for a line, or reads no more."""
+        assert self._shared is not None
+        return self._shared.happened(event)
+
+    def line_asked_below(self, place: int, message: io.LineAsked, now: float) -> list[Action]:
+        """That of a node in a child's subtree does."""
+        return self._group.up(message)
+
+    def line(self, message: io.Line, now: float) -> list[Action]:
+        """yod has answered a rank.
+
+        Raises:
+            PeerProtocolError: the job's ranks share no input.
+        """
+        if self._shared is None:
+            raise PeerProtocolError("a line of shared input, which the job has not")
+        return self._shared.given(message)
 
     # -- remote files ------------------------------------------------------
 

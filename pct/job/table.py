@@ -67,6 +67,7 @@ _ALWAYS: dict[type[Event], Method] = {
     rare_events.LookerEnded: Looking.ended,
     rare_events.UseRead: Looking.use_read,
     rare_events.RemoteAsked: Output.remote_asked,
+    rare_events.LineWanted: Output.line_wanted,
     events.OutOfMemory: Ends.out_of_memory,
     events.LeftoversRemoved: Keepers.leftovers_removed,
     events.ProcessesNamed: Killing.named,
@@ -110,6 +111,7 @@ _DOWN: MessageRules = {
     io.Input: Output.input,
     io.Resize: Output.resize,
     io.RemoteReply: Output.remote_answered,
+    io.Line: Output.line,
     pmi.Reply: Wiring.replied,
 }
 _TO_OTHERS: MessageRules = {
@@ -182,6 +184,7 @@ _UP: MessageRules = {
     io.Lines: Output.pass_lines,
     io.InputCredit: Output.input_taken_below,
     io.RemoteRequest: Output.remote_asked_below,
+    io.LineAsked: Output.line_asked_below,
     pmi.FenceIn: Wiring.fence_in,
     pmi.Ask: Wiring.asked_below,
     pmi.Reply: Wiring.replied_below,

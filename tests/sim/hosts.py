@@ -21,7 +21,7 @@ from tests.sim.keeper import FakeKeeper
 from tests.sim.network import Process
 from tests.sim.pmix import Health, PmixServer
 from tests.sim.ranks import RankProcess
-from tests.sim.remotes import Mounts
+from tests.sim.remotes import Mounts, give_line
 from tests.sim.savers import Savers
 from tests.sim.system import Host
 
@@ -225,6 +225,8 @@ class PctActor(Actor):
                 parts = self.parts[job_id]
                 parts.input.append(data)
                 self._feed(job_id, parts)
+            case rare_events.GiveLine():
+                give_line(self, action)
             case pmi_events.StartPmixServer(job_id):
                 self._start_pmix(action)
             case pmi_events.PmixSend(job_id, told):

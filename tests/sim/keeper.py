@@ -227,6 +227,14 @@ class FakeKeeper:
         self._input_ended |= is_end
         self._feed()
 
+    def has_ended(self, rank: int, data: bytes) -> bool:
+        """Whether a rank is over; else it has read this of shared input."""
+        process = self.ranks.get(rank)
+        if process is None or process.state is RankState.DEAD:
+            return True
+        self.truth.line_read(rank, data)
+        return False
+
     def read(self, done: Callable[[bytes], None]) -> None:
         """Rank 0 reads."""
         self._input_reader = done

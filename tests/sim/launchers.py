@@ -72,6 +72,7 @@ class Job(Struct):
     arguments_inline: bool = True
     input_bytes: int = 0
     reads_input: bool = False  # rank 0 reads all of it
+    text: bytes = b""  # is the input, if there is any
     reader: Reader = Reader.FAST
     batch_job: str = ""
     checkpointing: Checkpointing | None = None
@@ -358,7 +359,8 @@ class YodActor(Actor):
             self._input_over = True
         else:
             self.sim.clock.after(1e-4, self._read)
-        self.handle(events.InputRead(b"x" * count))
+        begin = self.job.input_bytes - self._input_left - count
+        self.handle(events.InputRead(self.job.text[begin : begin + count] or b"x" * count))
 
     def _look(self) -> None:
         """Leave once the launch is done and its output is out."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from native.fuse.frames import Op, reply, unique_of
 from native.machine import Action
-from pct.rare_events import AnswerRemote, PauseRemote, RemoteAsked
+from pct.rare_events import AnswerRemote, GiveLine, LineWanted, PauseRemote, RemoteAsked
 from tests.sim.clock import Violation
 from yod.launch.events import OutputFailed, RemoteServed, ServeRemote
 
@@ -137,3 +137,19 @@ class Server:
         if not (self.was_killed or self._yod.is_over) and action.frame:
             data = reply(unique_of(action.frame), b"x")
             self._yod.handle(RemoteServed(action.place, action.mount, data))
+
+
+def give_line(pct: PctActor, action: GiveLine) -> None:
+    """A rank reads what it is given of shared input, some time later, unless it has ended."""
+
+    def arrive() -> None:
+        parts = pct.parts.get(action.job_id)
+        if parts is None or 0 not in parts.keepers or not pct.process.is_alive:
+            return
+        is_over = parts.keepers[0].has_ended(action.rank, action.data)
+        if action.data:
+            unread = action.data * is_over
+            pct.handle(LineWanted(action.job_id, action.rank, unread, is_over))
+
+    delay_s = pct.sim.clock.rng.uniform(1e-5, 1e-1) * pct.host.slowness
+    pct.sim.clock.after(delay_s, arrive)

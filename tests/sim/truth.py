@@ -79,6 +79,8 @@ class JobTruth:
         self._entered: dict[tuple[int, int], set[int]] = {}
         self._usr1: dict[int, int] = {}
         self.input_bytes = 0
+        self.pieces: dict[int, list[bytes]] = {}  # of shared input, by the rank that has read them
+        self.at_end: set[int] = set()  # ranks that have come to its end
         self.gaps: dict[tuple[int, int], int] = {}  # bytes that yod has told as lost
         self.worlds = [World(0, 0, self.size)]
         self.has_refused = False  # a spawn
@@ -221,6 +223,17 @@ class JobTruth:
         self.input_bytes += count
 
     # -- barriers -----------------------------------------------------------------
+
+    def line_read(self, rank: int, data: bytes) -> None:
+        """Rule 13: a rank has read a piece of the input that all share, or its end."""
+        if not data:
+            if rank in self.at_end:
+                self._wrong(f"rule 13: rank {rank} was given the end of its input twice")
+            self.at_end.add(rank)
+            return
+        if rank in self.at_end:
+            self._wrong(f"rule 13: rank {rank} was given {data!r} behind the end of its input")
+        self.pieces.setdefault(rank, []).append(data)
 
     def enters_barrier(self, rank: int, number: int) -> None:
         """A rank comes to its world's barrier of this number."""

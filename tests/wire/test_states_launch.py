@@ -49,6 +49,7 @@ LAUNCH_ROWS: dict[str, tuple[PortalId, Message]] = {
     "`io.output`": (launch_of.ROOT, launch_of.output(1, b"x")),
     "`io.lines`": (launch_of.ROOT, io.Lines(launch_of.JOB_ID, 1, ((0, 1, 0),), b"x\n")),
     "`io.input_credit`": (launch_of.ROOT, io.InputCredit(launch_of.JOB_ID, 1)),
+    "`io.line_asked`": (launch_of.ROOT, io.LineAsked(launch_of.JOB_ID, 0, 0)),
     "`io.remote_request`": (launch_of.ROOT, io.RemoteRequest(launch_of.JOB_ID, 0, 0, 0, b"")),
     "`pmi.ask`, a spawn": (launch_of.ROOT, ask(1, 0, WORKERS)),
     "`pmi.ask`, another question": (launch_of.ROOT, ask(1, 0)),
@@ -69,7 +70,7 @@ def test_every_row_and_phase_of_the_launchs_table_is_tried():
 
 @pytest.mark.parametrize(("label", "column", "cell"), list(cells_of(LAUNCH_TABLE, 1)))
 def test_a_message_to_a_launch_does_what_the_table_says(label, column, cell):
-    yod = launch_of.Yod(2, remote=(b"/data",)).to(Phase[column])
+    yod = launch_of.Yod(2, remote=(b"/data",), shares_input=True).to(Phase[column])
     source, message = LAUNCH_ROWS[label[0]]
     assert yod.phase is Phase[column]
     completed = len(yod.report.completions)

@@ -154,6 +154,14 @@ def _remote(state: JobState) -> Job:
     return _job(state, 3, 0, remote=group.Remote((b"/data",), 1 << 20))
 
 
+LINE = io.Line(ID, 0, 0, b"x\n")
+
+
+def _sharing(state: JobState) -> Job:
+    """A root of three whose ranks share yod's input."""
+    return _job(state, 3, 0, shares_input=True)
+
+
 def _fence_in(number: int) -> pmi.FenceIn:
     return pmi.FenceIn(ID, job_of.fence(number=number), (), True)
 
@@ -224,6 +232,13 @@ JOB_ROWS: dict[tuple[str, str], tuple[Callable[[JobState], Job], PortalId, Messa
     ("parent", "`checkpoint.begin`"): (_alone, PARENT, BEGIN),
     ("parent", "`checkpoint.begin` (while one is made)"): (_saving, PARENT, BEGIN),
     ("parent", "`group.look`"): (_alone, PARENT, group.Look(ID, 1)),
+    ("parent", "`io.line` (this node's)"): (_sharing, PARENT, LINE),
+    ("parent", "`io.line` (for a node below)"): (
+        _sharing,
+        PARENT,
+        job_of.replaced(LINE, place=2),
+    ),
+    ("parent", "`io.line` (no shared input)"): (_alone, PARENT, LINE),
     ("parent", "`io.remote_reply` (this node's)"): (_remote, PARENT, REPLY),
     ("parent", "`io.remote_reply` (for a node below)"): (
         _remote,
@@ -255,6 +270,7 @@ JOB_ROWS: dict[tuple[str, str], tuple[Callable[[JobState], Job], PortalId, Messa
     ("child", "`io.lines` (lines are folded)"): (_merging, CHILD, FIRST_LINES),
     ("child", "`io.lines` (none are)"): (_root, CHILD, FIRST_LINES),
     ("child", "`io.input_credit`"): (_fed, CHILD, io.InputCredit(ID, 1)),
+    ("child", "`io.line_asked`"): (_root, CHILD, io.LineAsked(ID, 1, 1)),
     ("child", "`io.remote_request`"): (_root, CHILD, io.RemoteRequest(ID, 1, 0, 0, b"")),
     ("child", "`pmi.fence_in` (present number)"): (_root, CHILD, _fence_in(0)),
     ("child", "`pmi.fence_in` (another number)"): (_root, CHILD, _fence_in(9)),
@@ -334,6 +350,7 @@ def test_what_a_parent_or_child_may_not_send_is_refused(state):
         "group.seen",
         "group.still",
         "io.input_credit",
+        "io.line_asked",
         "io.remote_request",
         *(f"pmi.ask.{name}" for name in QUESTIONS),
     }

@@ -209,6 +209,7 @@ def load_message(plan: Plan, grant: alloc.Grant, limits: Limits) -> load.Load:
         remote=_remote(plan, limits),
         stacks=_stacks(plan, limits),
         signals_group=plan.options.signals_group,
+        shares_input=plan.options.shares_input,
     )
 
 

@@ -200,6 +200,7 @@ class Launch:
                 LookAsked: looks.asked,
                 group.Still: looks.still,
                 io.InputCredit: running.input_wanted,
+                io.LineAsked: running.line_asked,
                 Resized: running.resized,
                 pmi.Ask: spawner.asked,
                 pmi.Alone: running.ranks_are_alone,

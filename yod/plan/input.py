@@ -10,11 +10,12 @@ from native.wire.group import INPUTS_MAX
 from yod.plan.plan import Ranges
 
 ALL: Ranges = ((0, SIZE_MAX - 1),)
-_WORDS: dict[str, Ranges] = {"all": ALL, "none": ()}
+SHARED = "shared"
+_WORDS: dict[str, Ranges] = {"all": ALL, "none": (), SHARED: ALL}
 
 
 def parse(text: str) -> Ranges:
-    """What ``--stdin`` says: ``all``, ``none``, or a list of ranks: ``0,4..7``.
+    """What ``--stdin`` says: ``all``, ``shared``, ``none``, or a list of ranks: ``0,4..7``.
 
     Raises:
         UsageError: it says none of them.
@@ -24,7 +25,9 @@ def parse(text: str) -> Ranges:
     try:
         ranges = nodelist.ranges(nodelist.parse(text))
     except UsageError:
-        raise UsageError(f"--stdin {shown(text)}: all, none, or ranks, as in 0,4..7") from None
+        raise UsageError(
+            f"--stdin {shown(text)}: all, shared, none, or ranks, as in 0,4..7"
+        ) from None
     if len(ranges) > INPUTS_MAX:
         raise UsageError(f"--stdin: {len(ranges)} ranges of ranks, at most {INPUTS_MAX}")
     return tuple(ranges)

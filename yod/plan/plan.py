@@ -51,6 +51,7 @@ class Options(Struct, frozen=True):
 
     Attributes:
         input_ranks: those that have yod's standard input (``--stdin``).
+        shares_input: each line of it goes to the one that asks next (``--stdin shared``).
         dialects: of rank variables, beside ours (``--as``).
         kills_at_once: no delay after an abnormal end (``-kill``, ``-batch``).
         keeps_going: an abnormal end ends nothing else.
@@ -112,6 +113,7 @@ class Options(Struct, frozen=True):
     stall_s: float = 0.0
     signals_group: bool = False
     stops_ranks: bool = False
+    shares_input: bool = False
 
     @property
     def terminal_rank(self) -> int:
