@@ -137,6 +137,11 @@ class YodActor(Actor):
         """It has ended, or never will."""
         return self.has_ended or not self.process.is_alive or self.stopped_until == FOR_EVER
 
+    @property
+    def has_lost_files(self) -> bool:
+        """The process with the remote files has been killed."""
+        return self.server.was_killed
+
     # -- the user -------------------------------------------------------------
 
     def press(self, signo: int = signal.SIGINT) -> None:

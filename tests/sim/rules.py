@@ -219,7 +219,7 @@ def _check_failure(yod: YodActor, truth: JobTruth) -> None:
     """Without trouble from outside, the status is one that a rank or the user gave."""
     status = yod.machine.report.exit_status
     possible = {128 + yod.presses[0]} if yod.presses else set()
-    if yod.server.was_killed:
+    if yod.has_lost_files:
         possible.add(125)
     if yod.was_refused or truth.has_no_wireup:
         possible.add(125)

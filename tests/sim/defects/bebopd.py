@@ -61,7 +61,8 @@ def slots_of_a_silent_node_are_freed(patch: Patch) -> None:
     def down(original: Any, self: JobTable, node: AllocatorNode, now: float) -> Any:
         actions = original(self, node, now)
         for job_id in list(node.held):
-            actions += self._take_back(self._jobs[job_id], (node.number,), "it is down", now)
+            job = self.on(node.number, job_id)
+            actions += self._take_back(job, (node.number,), "it is down", now)
         return actions
 
     wrap(patch, JobTable, "node_down", down)
@@ -90,12 +91,12 @@ def a_restarted_node_keeps_its_holdings(patch: Patch) -> None:
         original: Any, self: JobTable, node: Any, arrival: Any, hosted: Any, now: float
     ) -> Any:
         for job_id in node.held:
-            holdings = self._jobs[job_id].holdings
-            changed = replace(holdings[node.number], evidence=Evidence.GRANTED)
-            holdings[node.number] = changed
-            self._jobs[job_id].state = AllocatorState.PENDING
-            if job_id not in self._due:
-                self._due.set(job_id, now + 1e9)
+            job = self.on(node.number, job_id)
+            changed = replace(job.holdings[node.number], evidence=Evidence.GRANTED)
+            job.holdings[node.number] = changed
+            job.state = AllocatorState.PENDING
+            if job.key not in self._due:
+                self._due.set(job.key, now + 1e9)
         return original(self, node, arrival, hosted, now)
 
     wrap(patch, JobTable, "compare", compare)

@@ -91,6 +91,7 @@ class Record:
         self.reports: dict[int, int] = {}
         self.was_confirmed = False
         self.was_refused = False
+        self.has_lost_files = False  # of --remote-io, which no launch of the server's has here
         self._gap = 0
         self._pressed_at = -math.inf
         self.own = b""  # lines of the session, which go to standard error

@@ -294,7 +294,11 @@ DEFECTS = (
 )
 
 
-RARE = (a_pct_forgets_a_broker_that_has_ended,)  # found by a minute's seeds
+RARE = (  # found by a minute's seeds
+    a_grant_that_the_disk_has_refused_is_kept,
+    a_pct_forgets_a_broker_that_has_ended,
+    an_announcement_proves_that_a_broker_is_not_there,
+)
 
 
 @pytest.mark.parametrize(
