@@ -34,7 +34,7 @@ def sanitized(tmp_path: Path) -> Path:
     if not shutil.which("cc"):
         pytest.skip("needs a C compiler")
     target = tmp_path / "yod"
-    sources = {*CLIENT.glob("*.c"), *KEEPER.glob("*.c"), OPTIONS} - {KEEPER / "main.c"}
+    sources = {*CLIENT.glob("*.c"), *KEEPER.rglob("*.c"), OPTIONS} - {KEEPER / "main.c"}
     subprocess.run(["cc", *FLAGS, *SANITIZERS, "-o", target, *sorted(sources)], check=True)
     return target
 

@@ -64,8 +64,8 @@ OF_A_LAUNCH = {
         " questions queue requeues running submissions table times"
     ),
     "allocator.jobs": (
-        "accounting assign batch charges choosing dependencies grants ids job line outcomes "
-        "selection table"
+        "accounting assign attempts batch charges choosing corresponding dependencies grants ids "
+        "job line outcomes selection table"
     ),
     "allocator.nodes": "access bookings node orders placement_list rules table tally",
     "allocator.queue": "admission policy",

@@ -168,7 +168,7 @@ def run_keeper(keeper: str, spec: bytes, *commands: bytes) -> tuple[int, bytes]:
 @pytest.fixture(scope="module")
 def sanitized(compiled: Compile) -> str:
     """A keeper with sanitizers."""
-    return str(compiled("yod-keeper", *sorted(SOURCES.glob("*.c"))))
+    return str(compiled("yod-keeper", *sorted(SOURCES.rglob("*.c"))))
 
 
 @pytest.mark.parametrize(

@@ -92,6 +92,7 @@ def test_a_study_runs_by_oarsub_and_a_client_that_fails_is_told_and_asked_for_ag
     assert "OAR_JOB_ID=" in (made.out / "oarsub.1.out").read_text()
 
 
+@pytest.mark.long
 def test_clients_run_in_the_container_that_the_server_is(oar, study):
     made = study(
         scheduler="oar-hybrid",
@@ -108,6 +109,7 @@ def test_clients_run_in_the_container_that_the_server_is(oar, study):
     assert sum("inner" in each for each in types[1:]) >= 1
 
 
+@pytest.mark.long
 def test_an_interrupted_launcher_deletes_its_jobs(oar, study):
     waits = "server.submit(0, 2)\nwhile True: server.poll(60)"
     made = study(scheduler="oar", server=waits, client="exec sleep 600")

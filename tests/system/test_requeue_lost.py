@@ -101,6 +101,7 @@ def test_an_element_of_an_array_runs_again_as_well(own):
     own.partition.replace_pct(first)
 
 
+@pytest.mark.long
 def test_a_script_that_fails_since_another_node_was_lost_runs_again(own):
     step = "test ${YOD_RESTART_COUNT:-0} -gt 0 || { echo up > said; exec sleep 600; }"
     text = f"echo ${{YOD_RESTART_COUNT:-0}} >> ran; yod -sz 4 sh -c '{step}' || exit 3"
@@ -113,6 +114,7 @@ def test_a_script_that_fails_since_another_node_was_lost_runs_again(own):
     assert ran(own) == ["0", "1"]
 
 
+@pytest.mark.long
 def test_a_job_whose_broker_is_killed_runs_again_three_times(own):
     job_id = own.submit("-sz", "2", "--requeue", "--wrap", "echo up > said; exec sleep 600")
     for _ in range(4):

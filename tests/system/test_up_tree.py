@@ -112,6 +112,7 @@ def test_errors_of_hosts_behind_others_are_folded_and_found_from_here(tree):
     assert tree.daemons() == []
 
 
+@pytest.mark.long
 def test_hosts_behind_one_that_does_not_come_are_started_from_here(tree):
     tree.hosts[1].run(["mount", "-t", "tmpfs", "tmpfs", str(BIN)], check=True)
     done = tree.yodctl("up", "--ssh", "node[1-7]")
@@ -122,6 +123,7 @@ def test_hosts_behind_one_that_does_not_come_are_started_from_here(tree):
     assert tree.yodctl("down").status == 0
 
 
+@pytest.mark.long
 def test_hosts_that_have_no_keys_for_one_another_are_all_started_from_here(tree):
     refuses = 'if [ "$(hostname)" != node0 ]; then echo "a@b: Permission denied." >&2; exit 255; fi'
     tree.each_ssh(refuses)
@@ -167,6 +169,7 @@ def test_an_interrupt_leaves_nothing_on_hosts_behind_others(tree):
     wait_until(lambda: tree.daemons() == [])
 
 
+@pytest.mark.long
 def test_yod_is_shipped_by_hosts_that_have_it(tree, place):
     for host in list(tree.hosts)[1:]:
         tree.ssh.stop(host)

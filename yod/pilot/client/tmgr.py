@@ -47,7 +47,12 @@ class TaskManager:
         self._is_bulk = bool(os.environ.get(BULK_VARIABLE))
         self._loop = session.loop
         self._closers: list[Callable[[], None]] = []
-        self._tasking = self._loop.call(lambda: Tasking(self))
+        self._tasking: Tasking
+        self._loop.call(self._begin)
+
+    def _begin(self) -> None:
+        """In the loop, where pilots may tell of their tasks as soon as this returns."""
+        self._tasking = Tasking(self)
 
     # -- for the application ----------------------------------------------------
 
