@@ -120,7 +120,7 @@ def bebopd(sim: ServerSim) -> type[Bebopd]:
         def __init__(self, *arguments: Any, **named: Any) -> None:
             super().__init__(*arguments, **named)
             self.events = 0
-            self.jobs._jobs = Touched()
+            self.jobs._latest = Touched()
             free = self.nodes.free
 
             def watched(row: Row, job_id: int) -> None:
@@ -131,9 +131,9 @@ def bebopd(sim: ServerSim) -> type[Bebopd]:
 
         def handle(self, event: Event, now: float) -> list[Action]:
             sim.clock.note("bebopd", event)
-            before = self.jobs._jobs.count  # type: ignore[attr-defined]
+            before = self.jobs._latest.count  # type: ignore[attr-defined]
             actions = super().handle(event, now)
-            sim.looks_at(event, self.jobs._jobs.count - before)  # type: ignore[attr-defined]
+            sim.looks_at(event, self.jobs._latest.count - before)  # type: ignore[attr-defined]
             for action in actions:
                 if isinstance(action, Send) and isinstance(action.message, Grant):
                     grant = action.message

@@ -296,8 +296,10 @@ DEFECTS = (
 
 RARE = (  # found by a minute's seeds
     a_grant_that_the_disk_has_refused_is_kept,
+    a_job_whose_node_has_restarted_waits_again,
     a_pct_forgets_a_broker_that_has_ended,
     an_announcement_proves_that_a_broker_is_not_there,
+    the_loss_of_a_start_goes_unnoticed,
 )
 
 
