@@ -23,10 +23,10 @@ from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
 
-import results
 from launch import machine, table, up
-from slurm import Slurm
-from slurm import missing as slurm_missing
+from support import results
+from support.slurm import Slurm
+from support.slurm import missing as slurm_missing
 
 from native import limits
 from native.ids import PortalId

@@ -21,8 +21,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import results
 from launch import machine, table
+from support import results
 
 RAM_DISK = "/dev/shm"
 OWN = Path(__file__).resolve().parents[1] / ".venv-criu" / "criu"  # by tests/setup

@@ -25,8 +25,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
-import results
 from launch import LIMIT_S, machine, ms, partition, table
+from support import results
 
 FIRST = 10  # launches that are not counted
 BEBOPD = -1  # as the node of a daemon

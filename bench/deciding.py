@@ -16,9 +16,9 @@ import time
 from itertools import count
 from pathlib import Path
 
-import results
 from launch import machine, table
-from virtual import DAEMON, Partition, pct
+from support import results
+from support.virtual import DAEMON, Partition, pct
 
 from allocator.queue import file
 from allocator.queue.backfill import Backfill

@@ -24,11 +24,11 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import results
 from launch import IS_WARM, machine, table, up
-from slurm import Slurm
-from slurm import missing as slurm_missing
 from steps import hold
+from support import results
+from support.slurm import Slurm
+from support.slurm import missing as slurm_missing
 
 BIN = Path(sys.executable).parent
 LIMIT_S = 900.0

@@ -29,9 +29,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-import results
-from slurm import Slurm
-from slurm import missing as slurm_missing
+from support import results
+from support.slurm import Slurm
+from support.slurm import missing as slurm_missing
 
 HERE = Path(__file__).resolve().parent
 TRIES = 3

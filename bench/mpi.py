@@ -28,10 +28,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
-import results
 from launch import LIMIT_S, Launcher, Times, machine, measure, ms, partition, table
-from slurm import Slurm
-from slurm import missing as slurm_missing
+from support import results
+from support.slurm import Slurm
+from support.slurm import missing as slurm_missing
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))

@@ -24,8 +24,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-import results
 from launch import machine, table
+from support import results
 
 from allocator.bebopd import Bebopd
 from allocator.jobs.grants import Owner

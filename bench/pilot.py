@@ -27,8 +27,8 @@ import tempfile
 import time
 from pathlib import Path
 
-import results
 from launch import machine
+from support import results
 
 CORES = 2
 

@@ -21,8 +21,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-import results
 from launch import machine, table
+from support import results
 
 from allocator.bebopd import Bebopd
 from allocator.driver import Driver

@@ -24,10 +24,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import results
-import swf
 from launch import machine, table
 from msgspec import Struct, field
+from support import results, swf
 
 from allocator.nodes import hilbert
 from allocator.nodes.placement import ArrayPlacement

@@ -19,9 +19,9 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-import results
 from batch import NODES, SLOTS, hand_in, of_one_slot, ours
 from launch import machine, table
+from support import results
 
 from native import limits
 from partition.batch import ask

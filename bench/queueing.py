@@ -23,11 +23,10 @@ from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
 
-import results
-import swf
 from launch import machine, table
 from msgspec import Struct, field
-from virtual import DAEMON, Partition, pct
+from support import results, swf
+from support.virtual import DAEMON, Partition, pct
 
 from allocator.batch.job import SendRows
 from allocator.queue.backfill import Backfill

@@ -26,10 +26,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-import results
 from launch import IS_COLD, IS_WARM, machine, table, up
-from slurm import Slurm
-from slurm import missing as slurm_missing
+from support import results
+from support.slurm import Slurm
+from support.slurm import missing as slurm_missing
 
 LOOP = 'i=0; while [ $i -lt "$0" ]; do "$@"; i=$((i+1)); done'
 LIMIT_S = 600.0

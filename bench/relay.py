@@ -26,10 +26,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-import results
 from launch import LIMIT_S, Launcher, Times, machine, measure, partition, table
-from slurm import Slurm
-from slurm import missing as slurm_missing
+from support import results
+from support.slurm import Slurm
+from support.slurm import missing as slurm_missing
 
 LINE = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789abcdefg\n"
 # A whole line, or what the label of a launcher has before it.

@@ -24,11 +24,11 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-import results
 from launch import IS_WARM, machine, table, up
 from rate import FIFTY, IN_TURN, SLOW_SHARE, Way, amounts
-from slurm import Slurm
-from slurm import missing as slurm_missing
+from support import results
+from support.slurm import Slurm
+from support.slurm import missing as slurm_missing
 
 NODES, SLOTS = 4, 16
 YOD, SRUN = "yod", "srun (Slurm)"

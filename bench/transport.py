@@ -32,7 +32,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import results
+from support import results
 from transport_cases import (
     AS_LIBFABRIC,
     BANDWIDTHS,

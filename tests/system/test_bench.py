@@ -22,7 +22,7 @@ def test_the_programs_of_the_transport_measurement_compile_and_link(tmp_path):
 def test_placements_are_compared_on_a_trace(tmp_path):
     sys.path.insert(0, str(BENCH))
     try:
-        import swf
+        from support import swf
     finally:
         sys.path.remove(str(BENCH))
     trace = tmp_path / "small.swf"

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from bench import slurm as slurms
+from bench.support import slurm as slurms
 from tests.support.ensemble import Study
 from tests.support.partition import BIN, Done, finish
 from tests.support.wait import wait_until

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import yod.pilot as rp
-from bench import slurm as slurms
+from bench.support import slurm as slurms
 from tests.support.leaks import marked
 from tests.support.partition import BIN
 from tests.support.wait import LIMIT_S, wait_until

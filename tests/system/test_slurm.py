@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import slurm as slurms
+from bench.support import slurm as slurms
 from tests.support.leaks import marked
 from tests.support.partition import BIN, Done, finish
 from tests.support.place import Place
