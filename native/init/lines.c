@@ -45,3 +45,17 @@ char *lines_next (struct lines *lines, size_t *lengthp)
     lines->is_cut = true;
     return line;
 }
+
+void lines_write (int fd, const char *text, size_t n)
+{
+    while (n > 0) {
+        ssize_t done = write (fd, text, n);
+
+        if (done < 0 && errno != EINTR)
+            return;
+        if (done > 0) {
+            text += done;
+            n -= (size_t) done;
+        }
+    }
+}

@@ -1,4 +1,4 @@
-/* lines.h - lines out of bytes that come in pieces of any size. */
+/* lines.h - lines out of bytes that come in pieces of any size, and onto pipes. */
 #ifndef YOD_INIT_LINES_H
 #define YOD_INIT_LINES_H
 
@@ -20,5 +20,8 @@ bool lines_read (struct lines *lines, int fd);
 /* The next whole line with its end, and a zero behind; it stays until the next
  * call for the same lines. NULL: none is there. */
 char *lines_next (struct lines *lines, size_t *lengthp);
+
+/* Write all of a text. A reader that has gone is told nothing. */
+void lines_write (int fd, const char *text, size_t n);
 
 #endif

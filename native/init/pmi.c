@@ -1,7 +1,6 @@
 #include "pmi.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -56,24 +55,10 @@ int pmi_open (int down, int up, int theirs[2])
            || fds_put (from[0], up) != 0 ? -1 : 0;
 }
 
-static void say (int fd, const char *text, size_t n)
-{
-    while (n > 0) {
-        ssize_t done = write (fd, text, n);
-
-        if (done < 0 && errno != EINTR)
-            return;
-        if (done > 0) {
-            text += done;
-            n -= (size_t) done;
-        }
-    }
-}
-
 void pmi_is_another (void)
 {
     pmi.is_stale = true;
-    say (pmi.down, RELAY_ANEW, strlen (RELAY_ANEW));
+    lines_write (pmi.down, RELAY_ANEW, strlen (RELAY_ANEW));
 }
 
 static void hang_up (void)
@@ -87,7 +72,7 @@ static void server_is_gone (void)
 {
     hang_up ();
     pmi.has_hung_up = true;
-    say (pmi.down, RELAY_GONE, strlen (RELAY_GONE));
+    lines_write (pmi.down, RELAY_GONE, strlen (RELAY_GONE));
 }
 
 /* HOST:PORT, where the host is an address. */
@@ -133,7 +118,7 @@ static bool is_connected (void)
     }
     n = snprintf (line, sizeof (line), "cmd=initack pmiid=%s\n", id ? id : "0");
     pmi.unwelcomed = WELCOME_LINES;
-    say (pmi.server, line, (size_t) n);
+    lines_write (pmi.server, line, (size_t) n);
     return true;
 }
 
@@ -146,7 +131,7 @@ static void rank_says (const char *line, size_t n)
     else if (strcmp (line, RELAY_GONE) == 0)
         hang_up ();
     else if (is_connected ())
-        say (pmi.server, line, n);
+        lines_write (pmi.server, line, n);
 }
 
 void pmi_poll (struct pollfd fds[PMI_POLLED])
@@ -167,7 +152,7 @@ void pmi_carry (const struct pollfd fds[PMI_POLLED])
             if (pmi.unwelcomed > 0)
                 pmi.unwelcomed--;
             else
-                say (pmi.down, line, n);
+                lines_write (pmi.down, line, n);
     }
     if (fds[0].fd >= 0 && fds[0].revents) {
         if (!lines_read (&pmi.from_rank, pmi.up)) {

@@ -1,6 +1,5 @@
 #include "relay.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -51,23 +50,9 @@ static bool changes (const char *line)
     return false;
 }
 
-static void write_all (int fd, const char *text, size_t n)
-{
-    while (n > 0) {
-        ssize_t done = write (fd, text, n);
-
-        if (done < 0 && errno != EINTR)
-            return;
-        if (done > 0) {
-            text += done;
-            n -= (size_t) done;
-        }
-    }
-}
-
 static void say (int fd, const char *text)
 {
-    write_all (fd, text, strlen (text));
+    lines_write (fd, text, strlen (text));
 }
 
 /* Say a line of the rank's, with the name that the server has for its keys. */
@@ -81,14 +66,14 @@ static void say_up (const struct relay *r, const char *line, size_t n)
     if (*r->other && *r->name)
         at = memmem (line, n, word, (size_t) length);
     if (!at || (at[length] != ' ' && at[length] != '\n')) {
-        write_all (r->up, line, n);
+        lines_write (r->up, line, n);
         return;
     }
-    write_all (r->up, line, (size_t) (at - line));
+    lines_write (r->up, line, (size_t) (at - line));
     say (r->up, " kvsname=");
     say (r->up, r->other);
     at += length;
-    write_all (r->up, at, n - (size_t) (at - line));
+    lines_write (r->up, at, n - (size_t) (at - line));
 }
 
 static void keep (struct relay *r, const char *line, size_t n)
@@ -191,7 +176,7 @@ static void server_says (struct relay *r, const char *line, size_t n)
     }
     if (is (line, "my_kvsname"))
         learn (r->name, line);
-    write_all (r->rank, line, n);
+    lines_write (r->rank, line, n);
 }
 
 static void rank_says (struct relay *r, const char *line, size_t n)
