@@ -1,4 +1,4 @@
-"""Settings of this process for which Python has no call."""
+"""Processes: settings of this one for which Python has no call, and what the kernel says of any."""
 
 from __future__ import annotations
 
@@ -13,9 +13,28 @@ _PR_SET_DUMPABLE = 4  # linux/prctl.h
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_GET_CHILD_SUBREAPER = 37
 
+_STAT_BYTES = 4096
+
 _lock = _thread.allocate_lock()
 _needed_count = 0
 _was_subreaper = False
+
+
+def stat_of(unix_pid: int | str) -> list[bytes]:
+    """What the kernel says of a process, from its state on; empty: it has ended, or is hidden.
+
+    Source: proc(5), /proc/PID/stat behind the name, which may have blanks and parentheses.
+    """
+    try:
+        fd = os.open(f"/proc/{unix_pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return []
+    try:
+        return os.read(fd, _STAT_BYTES).rpartition(b")")[2].split()
+    except OSError:
+        return []
+    finally:
+        os.close(fd)
 
 
 def become_subreaper() -> None:

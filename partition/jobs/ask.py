@@ -12,6 +12,7 @@ from enum import Enum
 
 from native.errors import PeerProtocolError
 from native.host import jobsockets, unixsockets
+from native.host.process import stat_of
 from native.wire import job
 
 _MS = 1000
@@ -214,8 +215,5 @@ def _run(talks: list[_Talk], wait_s: float | None) -> None:
 
 def _state_of(unix_pid: int) -> str:
     """The letter of /proc/PID/stat; empty: the process has ended or is not to be seen."""
-    try:
-        with open(f"/proc/{unix_pid}/stat", "rb", buffering=0) as file:
-            return file.read().rpartition(b") ")[2][:1].decode()
-    except OSError:
-        return ""
+    fields = stat_of(unix_pid)
+    return fields[0].decode() if fields else ""

@@ -18,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from native import nodelist
+from native.host.process import stat_of
 from yod.launch.stacks.tree import Tree
 
 AT_ONCE = 4
@@ -82,13 +83,9 @@ def _sessions(leaders: set[int]) -> dict[int, list[int]]:
     for name in os.listdir("/proc"):
         if not name.isdigit():
             continue
-        try:
-            fields = Path(f"/proc/{name}/stat").read_text(errors="replace").rpartition(")")[2]
-        except OSError:
-            continue
-        words = fields.split()
-        if words[0] != "Z" and int(words[3]) in leaders:
-            found.setdefault(int(words[3]), []).append(int(name))
+        fields = stat_of(name)
+        if fields and fields[0] != b"Z" and int(fields[3]) in leaders:
+            found.setdefault(int(fields[3]), []).append(int(name))
     return {
         leader: sorted(each, key=lambda pid: (pid != leader, pid)) for leader, each in found.items()
     }
@@ -98,11 +95,11 @@ def _frames(unix_pid: int, thread: int, missing: Missing) -> list[str]:
     """The stack of a thread of a process, the outermost frame first; empty: it has ended."""
     try:
         name = Path(f"/proc/{unix_pid}/comm").read_text(errors="replace").strip()
-        state = (
-            Path(f"/proc/{unix_pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0]
-        )
     except OSError:
         return []
+    if not (fields := stat_of(unix_pid)):
+        return []
+    state = fields[0].decode()
     head = f"{name} (stopped)" if state in "Tt" else name
     if state in "Tt" and _is_python(unix_pid):
         python = _python_frames(unix_pid, thread, missing, "--nonblocking")  # it fails to stop it

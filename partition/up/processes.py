@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from native.host.process import stat_of
 from partition.find.state import Daemon
 
 READY_FD = 3  # where a started daemon finds its end of the ready pipe
@@ -48,19 +49,19 @@ def spawn(
 
 def start_ticks(unix_pid: int) -> int:
     """When a process started, in clock ticks since boot; 0: no such process."""
-    fields = _stat_fields(unix_pid)
+    fields = stat_of(unix_pid)
     return int(fields[19]) if fields else 0
 
 
 def parent_of(unix_pid: int) -> int:
     """A process's parent; 0: no such process."""
-    fields = _stat_fields(unix_pid)
+    fields = stat_of(unix_pid)
     return int(fields[1]) if fields else 0
 
 
 def session_of(unix_pid: int) -> int:
     """The id of a process's session; 0: no such process."""
-    fields = _stat_fields(unix_pid)
+    fields = stat_of(unix_pid)
     return int(fields[3]) if fields else 0
 
 
@@ -70,16 +71,6 @@ def owner_of(unix_pid: int) -> int:
         return os.stat(f"/proc/{unix_pid}").st_uid
     except OSError:
         return -1
-
-
-def _stat_fields(unix_pid: int) -> list[bytes]:
-    """What /proc/PID/stat says after the name, from the state on; empty: no such process."""
-    try:
-        data = Path(f"/proc/{unix_pid}/stat").read_bytes()
-    except OSError:
-        return []
-    # The name in parentheses may have blanks and parentheses of its own.
-    return data.rpartition(b")")[2].split()
 
 
 def open_pidfd(daemon: Daemon) -> int:

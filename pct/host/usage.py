@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
+from native.host.process import stat_of
+
 _TICK_MS = 1000 // os.sysconf("SC_CLK_TCK")
 _PARENT, _SESSION = 1, 3  # fields of /proc/PID/stat behind the name
 _TIMES = slice(11, 15)  # own and that of children that have been waited for, by user and system
-_STAT_BYTES = 1024
 
 
 def read(unix_pids: Mapping[int, int], *, is_whole: bool) -> dict[int, int]:
@@ -20,13 +21,13 @@ def read(unix_pids: Mapping[int, int], *, is_whole: bool) -> dict[int, int]:
     """
     if is_whole:
         return _of_all(unix_pids)
-    found = {rank: _stat(str(unix_pid)) for rank, unix_pid in unix_pids.items()}
+    found = {rank: stat_of(unix_pid) for rank, unix_pid in unix_pids.items()}
     return {rank: _used(fields) for rank, fields in found.items() if fields}
 
 
 def _of_all(unix_pids: Mapping[int, int]) -> dict[int, int]:
     """One pass over the processes of this host."""
-    stats = {int(name): _stat(name) for name in os.listdir("/proc") if name.isdigit()}
+    stats = {int(name): stat_of(name) for name in os.listdir("/proc") if name.isdigit()}
     rank_of = {unix_pid: rank for rank, unix_pid in unix_pids.items()}
     found = {rank: 0 for rank, unix_pid in unix_pids.items() if stats.get(unix_pid)}
     for unix_pid, fields in stats.items():
@@ -40,20 +41,6 @@ def _of_all(unix_pids: Mapping[int, int]) -> dict[int, int]:
         if rank in found:
             found[rank] += _used(fields)
     return found
-
-
-def _stat(name: str) -> list[bytes]:
-    """What the kernel says of a process, from its state on; empty: it has ended."""
-    try:
-        fd = os.open(f"/proc/{name}/stat", os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return []
-    try:
-        return os.read(fd, _STAT_BYTES).rpartition(b")")[2].split()
-    except OSError:
-        return []
-    finally:
-        os.close(fd)
 
 
 def _used(fields: list[bytes]) -> int:
