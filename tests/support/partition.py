@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -130,3 +131,18 @@ def finish(process: subprocess.Popen[bytes], input: bytes = b"", timeout: float 
             raise
     texts = [(data or b"").decode(errors="surrogateescape") for data in (out, err)]
     return Done(process.returncode, *texts)
+
+
+@contextmanager
+def drained(partition: Partition, node: int) -> Iterator[None]:
+    """A node gets no job meanwhile."""
+
+    def order(*words: str) -> None:
+        done = finish(partition.start_command(BIN / "yodctl", *words))
+        assert done.status == 0, done
+
+    order("drain", str(node), "-reason", "test")
+    try:
+        yield
+    finally:
+        order("resume", str(node))

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.hosts import Host
+from tests.support.hosts import Host, Hosts
 from tests.support.partition import BIN, Done, finish
+from tests.support.place import MARK, Place
 from tests.support.wait import LIMIT_S, read_until
 
 SSHD = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
@@ -153,3 +154,19 @@ def here(*words: str) -> Done:
         stderr=subprocess.PIPE,
     )
     return finish(process)
+
+
+@contextmanager
+def hosts_of(place: Place, count: int) -> Iterator[tuple[Hosts, Ssh]]:
+    """So many hosts, all but the first with an sshd, whose sessions have their state in a place."""
+    need()
+    directory = place.directory / "ssh"
+    directory.mkdir()
+    variables = {
+        MARK: place.mark,
+        "XDG_STATE_HOME": str(place.directory / "state"),
+        "XDG_CACHE_HOME": str(place.directory / "cache"),
+        "YOD_LIVENESS_S": "3",
+    }
+    with Hosts(count) as hosts, serving(directory, list(hosts)[1:], variables) as ssh:
+        yield hosts, ssh

@@ -36,14 +36,14 @@ def wait_for_exit(unix_pid: int, limit_s: float = LIMIT_S) -> None:
         os.close(pidfd)
 
 
-def read_until(fd: int, text: bytes, limit_s: float = LIMIT_S) -> bytes:
-    """Read from a descriptor until ``text`` has come; gives all that was read.
+def read_until(fd: int, text: bytes, limit_s: float = LIMIT_S, times: int = 1) -> bytes:
+    """Read from a descriptor until ``text`` has come so often; gives all that was read.
 
     Reads the descriptor itself: use it on unbuffered pipes only.
     """
     seen = b""
     deadline = time.monotonic() + limit_s
-    while text not in seen:
+    while seen.count(text) < times:
         left = deadline - time.monotonic()
         if left <= 0 or not select.select([fd], [], [], left)[0]:
             raise AssertionError(f"{text!r} did not come within {limit_s:g} s, but {seen!r}")

@@ -27,9 +27,7 @@ ARRIVED = re.compile(r"object (\d+): first chunk at ([\d.]+), last at ([\d.]+)")
 
 def count_up(yod: subprocess.Popen[bytes], times: int) -> None:
     """Return when so many ranks have said that they are up."""
-    seen = b""
-    while seen.count(b"up\n") < times:
-        seen += read_until(yod.stdout.fileno(), b"\n")
+    read_until(yod.stdout.fileno(), b"up\n", times=times)
 
 
 def put_on(host: Host, program: Path, size: int, name: str = "image") -> str:

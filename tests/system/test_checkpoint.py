@@ -282,9 +282,7 @@ def test_the_program_of_the_page_goes_on_where_it_was(study, tmp_path):
     yod = study.partition.start_yod(
         "--checkpoint-dir", str(study.kept), "--checkpoint-on", "TERM", *words
     )
-    text = b""
-    while text.count(b"up\n") < 2:
-        text += read_until(yod.stdout.fileno(), b"\n")
+    read_until(yod.stdout.fileno(), b"up\n", times=2)
     yod.send_signal(signal.SIGTERM)
     assert finish(yod).status == 75
     done = study.partition.yod("--restart", str(study.kept))
@@ -405,9 +403,7 @@ def test_a_c_program_saves_itself(embedded, tmp_path):
     kept = str(tmp_path / "kept")
     options = ("--checkpoint-dir", kept, "--checkpoint-on", "TERM", "-sz", "2")
     yod = embedded.start_yod(*options, program)
-    text = b""
-    while text.count(b"up\n") < 2:
-        text += read_until(yod.stdout.fileno(), b"\n")
+    read_until(yod.stdout.fileno(), b"up\n", times=2)
     yod.send_signal(signal.SIGTERM)
     assert finish(yod).status == 75
     assert embedded.yod("--restart", kept).status == 0

@@ -76,9 +76,7 @@ class Study:
         kept = ("--checkpoint-dir", str(self.kept), "--checkpoint-by", "criu")
         words = words or tuple(self.words(size))
         yod = self.partition.start_yod(*kept, *words, env=self.env)
-        text = b""
-        while text.count(b" at 3\n") < size:
-            text += read_until(yod.stdout.fileno(), b"\n")
+        text = read_until(yod.stdout.fileno(), b" at 3\n", times=size)
         self._in_output = text.partition(b"job ")[2].partition(b".\n")[0].decode()
         return yod
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-
 import pytest
 
 from tests.support.criu import needs_criu
-from tests.support.partition import BIN, finish
+from tests.support.partition import BIN, drained, finish
 from tests.support.wait import read_until
 
 WRITES = """
@@ -43,7 +41,7 @@ def test_ranks_that_save_themselves_come_back_on_another_node(start_local, tmp_p
         job_id = text.partition("job ")[2].partition(".\n")[0]
         _written_down(local, job_id)
         assert finish(yod).status == 75
-    with _drained(local):
+    with drained(local, 0):
         done = local.yod("--restart", "kept", cwd=tmp_path)
     assert (done.status, done.out) == (0, "came back node0 node1\n")
 
@@ -60,7 +58,7 @@ def test_a_program_that_criu_has_written_down_comes_back_on_another_node(start_l
         _written_down(local, job_id)
         assert finish(yod).status == 75
     (tmp_path / "go").touch()
-    with _drained(local):
+    with drained(local, 0):
         done = local.yod("--restart", "kept", "--report", "report", cwd=tmp_path, env=env)
     assert (done.status, done.out) == (0, "came back with 7\n")
     assert "node1" in (tmp_path / "report").read_text()
@@ -69,16 +67,3 @@ def test_a_program_that_criu_has_written_down_comes_back_on_another_node(start_l
 def _written_down(local, job_id):
     done = finish(local.start_command(BIN / "yodjob", "checkpoint", "--kill", job_id))
     assert (done.status, done.err) == (0, "")
-
-
-@contextmanager
-def _drained(local):
-    """Node 0 gets no job."""
-    _order(local, "drain", "0", "-reason", "test")
-    yield
-    _order(local, "resume", "0")
-
-
-def _order(local, *words):
-    done = finish(local.start_command(BIN / "yodctl", *words))
-    assert done.status == 0, done

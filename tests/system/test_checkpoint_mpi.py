@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import signal
 import socket
-from contextlib import contextmanager
 
 import pytest
 
 from tests.support.criu import needs_criu
 from tests.support.mpi import in_ci, mpi_named
-from tests.support.partition import BIN, finish
+from tests.support.partition import BIN, drained, finish
 from tests.support.wait import read_until
 
 pytestmark = [pytest.mark.usefixtures("needs_root")]
@@ -164,6 +163,13 @@ class Ring:
         done = finish(command)
         assert (done.status, done.err) == (0, ""), done
 
+    def end_at(self, step, size):
+        """Begin it, and write it down and end it behind a step."""
+        self.let(step)
+        yod, job_id = self.begin(size, f"at {step}\n".encode())
+        self.write_down(job_id, "--kill")
+        assert finish(yod).status == 75
+
     def restart(self, *words):
         return self.partition.yod("--restart", "kept", *words, cwd=self.place, env=self.env)
 
@@ -205,12 +211,9 @@ def test_a_world_goes_on_from_a_checkpoint_and_from_one_of_what_went_on(local, t
 
 def test_a_world_comes_back_on_another_node(local, tmp_path, ring):
     job = Ring(local, tmp_path, (ring, "5"))
-    job.let(2)
-    yod, job_id = job.begin(2, b"at 2\n")
-    job.write_down(job_id, "--kill")
-    assert finish(yod).status == 75
+    job.end_at(2, 2)
     job.let(5)
-    with _drained(local):
+    with drained(local, 0):
         done = job.restart("--report", "report")
     ended(done, 2, 5)
     assert "node1" in (tmp_path / "report").read_text()
@@ -275,10 +278,7 @@ def test_a_connection_that_leads_out_of_a_world_is_named_and_the_job_goes_on(loc
 
 def test_signals_reach_a_world_that_has_been_brought_back(local, tmp_path, ring):
     job = Ring(local, tmp_path, (ring, "5"))
-    job.let(2)
-    yod, job_id = job.begin(2, b"at 2\n")
-    job.write_down(job_id, "--kill")
-    assert finish(yod).status == 75
+    job.end_at(2, 2)
     job.let(3)
     yod, _ = job.start("--restart", "kept", until=b"at 3\n")
     yod.send_signal(signal.SIGTERM)
@@ -298,16 +298,3 @@ def test_a_world_on_several_nodes_is_refused_before_it_starts(local, tmp_path, r
     done = local.yod(*kept, "-sz", "6", ring, "1", cwd=tmp_path, env=env)
     assert done.status != 0
     assert "on 1 node" in done.err
-
-
-@contextmanager
-def _drained(local):
-    """Node 0 gets no job."""
-    _order(local, "drain", "0", "-reason", "test")
-    yield
-    _order(local, "resume", "0")
-
-
-def _order(local, *words):
-    done = finish(local.start_command(BIN / "yodctl", *words))
-    assert done.status == 0, done

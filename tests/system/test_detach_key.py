@@ -93,9 +93,7 @@ def test_ranks_keep_their_labels_and_streams(there, env):
     rank = "echo out; echo err >&2; read line; exec 2>&-; echo end"
     words = ("-sz", "2", "--label", "sh", "-c", f"trap '' TERM; {rank}")
     with in_a_shell(there, env, BIN / "yod", *words) as (_, terminal):
-        seen = b""
-        while seen.count(b"\n") < 5:  # rank 1 reads the end of its input, and ends
-            seen += read_until(terminal, b"\n")
+        read_until(terminal, b"\n", times=5)  # rank 1 reads the end of its input, and ends
         _, job_id = leave(terminal)
     assert yodjob(there, env, "attach", job_id, input=b"\n").out == "0: end\n"
 

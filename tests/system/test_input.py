@@ -65,9 +65,9 @@ done"""
     with anywhere.start_yod(*words, stdin=subprocess.PIPE) as yod:
         yod.stdin.write(b"first\n" + b"other\n" * 50)
         yod.stdin.flush()
-        seen = b""
-        while seen.count(b"\n") < 50:  # one of them may wait for the rank that is busy
-            seen += read_until(yod.stdout.fileno(), b"\n")
+        seen = read_until(
+            yod.stdout.fileno(), b"\n", times=50
+        )  # one of them may wait for the rank that is busy
         (tmp_path / "go").touch()
         rest, err = yod.communicate(timeout=LIMIT_S)
     assert (yod.returncode, err) == (0, b"")
@@ -79,9 +79,7 @@ def test_what_a_rank_has_not_read_goes_to_another_one(anywhere):
     text = "case $YOD_RANK in 0|3) exec <&-; echo closed;; *) exec cat;; esac"
     words = ("-sz", "5", "--stdin", "shared", "sh", "-c", text)
     with anywhere.start_yod(*words, stdin=subprocess.PIPE) as yod:
-        seen = b""
-        while seen.count(b"closed\n") < 2:
-            seen += read_until(yod.stdout.fileno(), b"\n")
+        read_until(yod.stdout.fileno(), b"closed\n", times=2)
         out, err = yod.communicate(SHARED, timeout=LIMIT_S)
     assert (yod.returncode, err) == (0, b"")
     assert sorted(out.splitlines()) == sorted(SHARED.splitlines())

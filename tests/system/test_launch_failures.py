@@ -30,9 +30,7 @@ PLACES = {"root": 0, "inner": 1, "leaf": 6}
 
 def count_up(yod: subprocess.Popen[bytes], times: int) -> None:
     """Return when so many ranks have said that they are up."""
-    seen = b""
-    while seen.count(b"up\n") < times:
-        seen += read_until(yod.stdout.fileno(), b"\n")
+    read_until(yod.stdout.fileno(), b"up\n", times=times)
 
 
 @pytest.fixture

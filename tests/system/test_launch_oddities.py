@@ -29,9 +29,7 @@ def put_on(host: Host, data: bytes, size: int) -> str:
 
 
 def count_up(yod: subprocess.Popen[bytes], times: int) -> None:
-    seen = b""
-    while seen.count(b"up\n") < times:
-        seen += read_until(yod.stdout.fileno(), b"\n")
+    read_until(yod.stdout.fileno(), b"up\n", times=times)
 
 
 # -- ranks ----------------------------------------------------------------

@@ -35,9 +35,7 @@ def test_ranks_run_as_the_owner_with_the_owners_groups(here, theirs):
 
 def test_pingd_shows_the_owner_and_others_jobs_are_not_theirs_to_end(local, theirs):
     with local.start_yod("-sz", "4", "sh", "-c", "echo up; cat") as ours:
-        seen = b""
-        while seen.count(b"up\n") < 4:
-            seen += read_until(ours.stdout.fileno(), b"\n")
+        read_until(ours.stdout.fileno(), b"up\n", times=4)
         with as_nobody(local, theirs, BIN / "yod", "-sz", "2", "sh", "-c", "echo up; cat") as other:
             read_until(other.stdout.fileno(), b"up\n")
             owners = [line.split(":")[8] for line in local.pingd().splitlines()[1:]]

@@ -59,9 +59,7 @@ class Run:
             start_new_session=True,
         )
         assert self.process.stdout is not None
-        seen = b""
-        while seen.count(b"up") < SIZE:
-            seen += read_until(self.process.stdout.fileno(), b"up")
+        read_until(self.process.stdout.fileno(), b"up", times=SIZE)
         self.unix_pids = {self.process.pid, *descendants(self.process.pid)}
 
     def segments(self) -> set[str]:
@@ -123,9 +121,7 @@ def test_what_a_killed_job_leaves_is_removed_and_its_neighbour_keeps_its_own(run
 
 def test_yod_leaves_no_shared_memory_of_ranks_that_are_killed(embedded, mpi):
     yod = embedded.start_yod("-sz", str(SIZE), *mpi.program, "up", env=mpi.program_env)
-    seen = b""
-    while seen.count(b"up") < SIZE:
-        seen += read_until(yod.stdout.fileno(), b"up")
+    read_until(yod.stdout.fileno(), b"up", times=SIZE)
     ranks = {pid for pid in descendants(yod.pid) if b"\0up\0" in command_of(pid)}
     assert len(ranks) == SIZE
     left = segments_of(ranks)

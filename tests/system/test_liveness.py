@@ -25,9 +25,7 @@ ENDLESS = ("sh", "-c", "echo up; exec sleep 1000")
 
 def count_up(yod: subprocess.Popen[bytes], times: int) -> None:
     """Return when so many ranks have said that they are up."""
-    seen = b""
-    while seen.count(b"up\n") < times:
-        seen += read_until(yod.stdout.fileno(), b"\n")
+    read_until(yod.stdout.fileno(), b"up\n", times=times)
 
 
 @pytest.mark.parametrize("node", [0, 1])

@@ -74,9 +74,7 @@ def test_an_interrupted_job_leaves_nothing(embedded, mpi):
 def test_a_killed_yod_leaves_nothing_on_its_hosts(start_hosts, mpi):
     hosts = start_hosts(2, slots=1)
     with hosts.start_yod("-sz", "2", *mpi.program, "up", env=mpi.program_env) as yod:
-        seen = b""
-        while seen.count(b"up\n") < 2:
-            seen += read_until(yod.stdout.fileno(), b"up\n")
+        read_until(yod.stdout.fileno(), b"up\n", times=2)
         yod.kill()
 
 

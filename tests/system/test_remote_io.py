@@ -113,9 +113,7 @@ def looping(where, data: Path, size: int = 2) -> Iterator[subprocess.Popen[bytes
     words = ("-sz", str(size), "--remote-io", data, "--chdir", data, *SH, LOOP)
     process = where.start_yod(*words)
     try:
-        seen = b""
-        while seen.count(b"up\n") < size:
-            seen += read_until(process.stdout.fileno(), b"\n")
+        read_until(process.stdout.fileno(), b"up\n", times=size)
         yield process
     finally:
         with process:

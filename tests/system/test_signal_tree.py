@@ -41,9 +41,7 @@ def hearing(partition: Partition, *options: str) -> Iterator[subprocess.Popen[by
     words = ("-sz", str(SIZE), *options, sys.executable, "-S", "-c", HEARS)
     with partition.start_yod(*words) as yod:
         try:
-            seen = b""
-            while seen.count(b"ready\n") < SIZE:
-                seen += read_until(yod.stdout.fileno(), b"\n")
+            read_until(yod.stdout.fileno(), b"ready\n", times=SIZE)
             yield yod
         finally:
             yod.kill()

@@ -56,9 +56,7 @@ STOPPED, RUNS = "T", "SRD"
 
 def start(partition: Partition, *options: str, size: int = 2) -> subprocess.Popen[bytes]:
     yod = partition.start_yod(*options, "-sz", str(size), *RANK)
-    seen = b""
-    while seen.count(b"ready\n") < size:
-        seen += read_until(yod.stdout.fileno(), b"\n")
+    read_until(yod.stdout.fileno(), b"ready\n", times=size)
     return yod
 
 

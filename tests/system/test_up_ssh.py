@@ -18,7 +18,7 @@ import native
 from tests.support import sshd
 from tests.support.hosts import Hosts
 from tests.support.partition import BIN
-from tests.support.place import MARK, Place
+from tests.support.place import Place
 from tests.support.sshd import Ssh, run, start
 from tests.support.wait import LIMIT_S, read_until, wait_until
 
@@ -60,16 +60,7 @@ class Site:
 
 @pytest.fixture
 def site(needs_root: None, place: Place, tmp_path) -> Iterator[Site]:
-    sshd.need()
-    directory = tmp_path / "ssh"
-    directory.mkdir()
-    variables = {
-        MARK: place.mark,
-        "XDG_STATE_HOME": str(place.directory / "state"),
-        "XDG_CACHE_HOME": str(place.directory / "cache"),
-        "YOD_LIVENESS_S": "3",
-    }
-    with Hosts(4) as hosts, sshd.serving(directory, list(hosts)[1:], variables) as ssh:
+    with sshd.hosts_of(place, 4) as (hosts, ssh):
         yield Site(hosts, ssh)
 
 

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support import sshd
-from tests.support.hosts import Hosts
-from tests.support.place import MARK, Place
+from tests.support.place import Place
 from tests.support.sshd import start
 from tests.support.wait import LIMIT_S, wait_until
 from tests.system.test_up_ssh import BIN, Site, hiding
@@ -67,16 +66,7 @@ class Tree(Site):
 
 @pytest.fixture
 def tree(needs_root: None, place: Place, tmp_path) -> Iterator[Tree]:
-    sshd.need()
-    directory = tmp_path / "ssh"
-    directory.mkdir()
-    variables = {
-        MARK: place.mark,
-        "XDG_STATE_HOME": str(place.directory / "state"),
-        "XDG_CACHE_HOME": str(place.directory / "cache"),
-        "YOD_LIVENESS_S": "3",
-    }
-    with Hosts(8) as hosts, sshd.serving(directory, list(hosts)[1:], variables) as ssh:
+    with sshd.hosts_of(place, 8) as (hosts, ssh):
         yield Tree(hosts, ssh, tmp_path)
 
 

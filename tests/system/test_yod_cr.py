@@ -75,9 +75,7 @@ def test_the_ranks_come_back_from_the_directory(embedded, tmp_path):
     program.write_text(PROGRAM)
     words = ("-sz", "2", "python", program, "4", limit)
     cr = start(embedded, "--checkpoint-on", "TERM", *words, cwd=tmp_path)
-    seen = b""
-    while seen.count(b" at 2\n") < 2:
-        seen += read_until(cr.stdout.fileno(), b"\n")
+    read_until(cr.stdout.fileno(), b" at 2\n", times=2)
     cr.send_signal(signal.SIGTERM)
     assert finish(cr).status == 75
     assert (tmp_path / "checkpoints" / "checkpoint.1").is_dir()

@@ -32,9 +32,7 @@ def leave(yod: subprocess.Popen[bytes]) -> None:
 
 
 def wait_ready(yod: subprocess.Popen[bytes]) -> None:
-    seen = b""
-    while seen.count(b"ready\n") < 4:
-        seen += read_until(yod.stdout.fileno(), b"\n")
+    read_until(yod.stdout.fileno(), b"ready\n", times=4)
 
 
 def wait_free(partition) -> None:

@@ -52,9 +52,7 @@ def running(partition: Partition, *words, size: int = 1, env=None, **options) ->
     """A yod whose ranks have said that they are ready; killed at the end, if it is still there."""
     with partition.start_yod("-sz", str(size), *(words or READS), env=env, **options) as yod:
         try:
-            seen = b""
-            while seen.count(b"ready\n") < size:
-                seen += read_until(yod.stdout.fileno(), b"\n")
+            read_until(yod.stdout.fileno(), b"ready\n", times=size)
             yield yod
         finally:
             yod.kill()
@@ -93,9 +91,7 @@ def test_a_signal_reaches_every_rank(here):
         job_id = id_of(here, yod)
         for name in ("USR1", "SIGUSR1", int(signal.SIGUSR1)):
             assert yodjob(here, "signal", name, job_id) == (0, "", "")
-            seen = b""
-            while seen.count(b"usr1\n") < 3:
-                seen += read_until(yod.stdout.fileno(), b"\n")
+            read_until(yod.stdout.fileno(), b"usr1\n", times=3)
         assert yodjob(here, "signal", "KILL", job_id).status == 0
         _, err = yod.communicate(timeout=LIMIT_S)
     assert yod.returncode == 128 + signal.SIGKILL
