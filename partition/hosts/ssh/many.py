@@ -62,7 +62,12 @@ class Many:
     """
 
     def __init__(self, command: str, connect_s: float, width: int) -> None:
+        import logging
+
         from ClusterShell.Task import task_self  # takes 100 ms to import
+
+        # What it says of an ssh that has ended is told by the events.
+        logging.getLogger("ClusterShell").addHandler(logging.NullHandler())
 
         self._command = command
         self._connect_s = math.ceil(connect_s)
