@@ -63,7 +63,7 @@ class Attempts:
         return next(each for each in self.earlier(job_id) if number in each.holdings)
 
     def stuck(self, number: int, job_id: int) -> None:
-        """The PCT of a node says that it does not get rid of a job."""
+        """The PCT of a node says that it cannot end a job."""
         for job in (self.get(job_id), *self.earlier(job_id)):
             if job is not None and (holding := job.holdings.get(number)) is not None:
                 job.holdings[number] = replace(holding, is_stuck=True)

@@ -120,7 +120,7 @@ def make_worker(description: TaskDescription, raptor: str) -> None:
 
 
 def is_mpi_class(path: str, name: str) -> bool:
-    """A class is an ``MPIWorker``, as far as the text of its file says it."""
+    """Whether a class is an ``MPIWorker``; the text of its file tells, and nothing of it runs."""
     if name == _MPI:
         return True
     try:
