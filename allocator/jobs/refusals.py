@@ -99,7 +99,7 @@ def closed_to(spec: NodeSpec, nodes: NodeTable, mine: Placement, claim: Claim) -
 
 
 def _why(among: Sequence[Node], placement: Placement, claim: Claim) -> str:
-    """Which of these nodes are down, which are drained, which are for others, and which are full."""
+    """Which of these nodes are down, drained, for others, or full."""
     by_state: dict[str, list[Node]] = {"down": [], "drained": [], "in use": []}
     for node in among:
         if placement.free(node.number):

@@ -143,7 +143,11 @@ class Front:
         return task
 
     def ended(self, over: Over) -> bool:
-        """A task is over; False: :meth:`run_task` does not wait for it."""
+        """Note that a task is over.
+
+        Returns:
+            Whether :meth:`run_task` waits for it.
+        """
         found = self._waiting.pop(over.uid, None)
         if found is None:
             return False
