@@ -12,10 +12,11 @@ from native.host import stdio
 from native.loop.reactor import Reactor
 from native.port.port import Opened
 from yod.aiohost import Host, Hosted
+from yod.guest.choices import Choices, Command
 from yod.guest.driver import GuestLaunch
 from yod.guest.feed import Event, Feed
 from yod.guest.front import Given, Source
-from yod.guest.request import Choices, Command, Request, request
+from yod.guest.request import Request, request
 from yod.guest.results import Result
 from yod.launch.events import SignalToPass
 from yod.launch.phases import Phase

@@ -12,7 +12,8 @@ from typing import Self
 from msgspec import MsgspecError, Struct, json
 
 from native.errors import UsageError, YodError
-from yod.guest.request import Nodes, text_of
+from yod.guest.choices import Nodes
+from yod.guest.request import text_of
 
 _PREFIX = "yodjob: "
 

@@ -17,10 +17,11 @@ from native.limits import Limits
 from native.loop.reactor import Reactor
 from native.port.port import Opened
 from yod import launching
+from yod.guest.choices import Choices, Command, Member
 from yod.guest.driver import GuestLaunch
 from yod.guest.feed import Ended, Event, Message, Output, RankEnded, Started
 from yod.guest.front import Given
-from yod.guest.request import Choices, Command, Member, read_load_file, request
+from yod.guest.request import read_load_file, request
 from yod.guest.results import JobFailedError, JobTimeoutError, Result
 from yod.ranks import RankResult
 

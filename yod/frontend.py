@@ -280,11 +280,11 @@ def _input_ranks(given: Given, is_batch: bool) -> Ranges:
 
 def _dialects(given: Given) -> tuple[Dialect, ...]:
     """Whose rank variables there are beside ours."""
-    words = dict.fromkeys(word for text in given.get("--as", ()) for word in text.split(","))
-    known = {dialect.value: dialect for dialect in Dialect}
-    if strange := next((word for word in words if word not in known), None):
-        raise UsageError(f"--as {shown(strange)}: {', '.join(known)}, or several with commas")
-    return tuple(known[word] for word in words)
+    if "--as" not in given:
+        return ()
+    from yod.plan.dialects import parse  # few launches name any
+
+    return parse(given["--as"])
 
 
 def _remote(given: Given) -> tuple[bytes, ...]:

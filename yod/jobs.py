@@ -18,7 +18,8 @@ from native.wire.alloc import NodeSpec
 from native.wire.base import State
 from native.wire.batch import Cancel, LimitTime, Row, SignalScript
 from native.wire.placed import numbers_in
-from yod.guest.request import Nodes, text_of
+from yod.guest.choices import Nodes
+from yod.guest.request import text_of
 
 
 class JobStatus(Struct, frozen=True):

@@ -22,10 +22,11 @@ from native.host import stdio
 from native.loop.reactor import Reactor
 from native.machine import fault_text
 from native.port.port import Opened
+from yod.guest.choices import Member
 from yod.guest.driver import GuestLaunch
 from yod.guest.feed import Feed, Message, Output, Started
 from yod.guest.front import Given
-from yod.guest.request import Member, Request, request
+from yod.guest.request import Request, request
 from yod.plan.prepared import Prepared
 
 if TYPE_CHECKING:

@@ -78,6 +78,7 @@ MODULES = (
     "yod.host.tee",
     "yod.launch.stacks.tree",
     "yod.plan.checkpointing",
+    "yod.plan.dialects",
     "yod.plan.files",
     "yod.plan.input",
     "yod.plan.timelimit",

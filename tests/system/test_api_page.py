@@ -18,6 +18,7 @@ ON_DAEMONS = {  # examples that need a partition
 }
 PRINTED = {  # by a word of the example
     'api.run(["echo"': r"(hello\n){4}0\n",
+    "stdin_ranks": r"(got [0-5]\n){6}",
     "merge=True": r"\[0-3\] loaded mesh\n\[2\] two iterations more\n",
     "remote_io=data": r"(from the host of the program\n){2}back\n",
     "some input": r"(\d \S+ \d+ 0 run \d+\n){2}",

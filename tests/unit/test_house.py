@@ -388,6 +388,7 @@ ALONE = (
     "allocator.host.files",
     "pct.pmix_server",
     "yod.api",
+    "yod.guest",
     "yod.jobs",
     "yod.launching",
     "yod.pilot",

@@ -6,7 +6,7 @@ import errno
 
 from native.limits import Limits
 from native.loop.reactor import Reactor
-from yod.host.display import Display
+from yod.host.display import Display, time_stamp
 from yod.host.front import Front, OnBroken, OnWritten, Screen, tell_written
 from yod.launch.lines import Lines, Piece
 from yod.plan.plan import Style
@@ -104,15 +104,18 @@ def open_collection(
     limits: Limits,
     on_written: OnWritten,
     on_broken: OnBroken,
+    *,
+    has_stamps: bool = False,
 ) -> dict[int, Screen]:
     """Screens for both streams, each in lines as the command shows them.
 
     Args:
         front: its outputs are those of the collection.
+        has_stamps: the time is put in front of each line.
     """
     screens: dict[int, Screen] = {}
     for number in (1, 2):
-        lines = Lines(style, size, limits)
+        lines = Lines(style, size, limits, time_stamp if has_stamps else None)
         screens[number] = screen = _Lines(reactor, front, number, lines, on_written, on_broken)
         screen.collection = collection
     return screens

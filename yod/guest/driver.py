@@ -154,6 +154,7 @@ class GuestLaunch:
             self._prepared.limits,
             on_written,
             on_broken,
+            has_stamps=options.has_stamps,
         )
 
     # -- events -----------------------------------------------------------

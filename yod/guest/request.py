@@ -6,7 +6,7 @@ import math
 import os
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, TypedDict
+from typing import Any, Unpack
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -19,137 +19,14 @@ from native.text import shown
 from native.wire.alloc import Needs
 from native.wire.runs import Binding
 from yod import launching
+from yod.guest.choices import Command, Held, Member, Nodes, Rare, Word
 from yod.host import own
 from yod.plan import loadfile, plan
 from yod.plan.invocation import Invocation
 from yod.plan.plan import RANK_0, Options, Style
-from yod.plan.prepared import Prepared
+from yod.plan.prepared import Prepared, Records
 from yod.plan.shape import Shape, made
 from yod.program import image
-
-Word = str | bytes | os.PathLike[str] | os.PathLike[bytes]
-Nodes = str | Sequence[int]
-
-
-class Member(Struct, frozen=True):
-    """One program of a job of several.
-
-    Attributes:
-        command: a program and its arguments; a single word: the program.
-        size: its ranks; None: one for each of ``nodes``, or 1.
-        nodes: only these, ranks in this order: numbers, or text such as ``5,1..3``.
-        origin: where it was read, for messages.
-        node_count, ranks_per_node, cores_per_rank, distribution, mem, mem_per_rank, gpus_per_node,
-            gpus_per_rank, ranks_per_socket, sockets_per_node, ranks_per_numa, ranks_per_core,
-            threads_per_core: as in :class:`Choices`, whose value stands in for None.
-    """
-
-    command: Word | Sequence[Word]
-    size: int | None = None
-    nodes: Nodes = ()
-    origin: str = ""
-    node_count: int | None = None
-    ranks_per_node: int | None = None
-    cores_per_rank: int | None = None
-    distribution: str | None = None
-    mem: str | None = None
-    mem_per_rank: str | None = None
-    gpus_per_node: int | None = None
-    gpus_per_rank: int | None = None
-    ranks_per_socket: int | None = None
-    sockets_per_node: int | None = None
-    ranks_per_numa: int | None = None
-    ranks_per_core: int | None = None
-    threads_per_core: int | None = None
-
-
-class Held(Protocol):
-    """An allocation that is held, :class:`yod.allocation.Allocation`."""
-
-    @property
-    def variables(self) -> dict[str, str]:
-        """By which it is found."""
-
-
-Command = Word | Sequence[Word] | Member | Sequence[Member]
-
-
-class Choices(TypedDict, total=False):
-    """How a job is launched.
-
-    Attributes:
-        size: ranks, of a single program. Default: one for each of ``nodes``, or 1.
-        nodes: only these nodes, ranks in this order: numbers, or text such as ``5,1..3``.
-        node_count: on so many nodes; without a size a rank on each.
-        ranks_per_node: at most so many ranks on each node; without a size so many.
-        cores_per_rank: slots that each rank has on its node.
-        distribution: ``block``, ``cyclic`` or ``plane=K``, as ``--distribution``.
-        mem: memory on each node, such as ``4G``.
-        mem_per_rank: memory for each rank.
-        gpus_per_node: GPUs on each node, for all ranks there.
-        gpus_per_rank: GPUs for each rank.
-        ranks_per_socket, sockets_per_node, ranks_per_numa, ranks_per_core, threads_per_core: bound
-            to cores of their own, as by the options of these names.
-        env: the environment of the ranks. Default: this process's.
-        cwd: their directory. Default: this process's.
-        partition: ``host:port``, ``unix:PATH`` or ``embedded``. Default: as docs/yod.md says.
-        label: put its rank in front of each line of output.
-        raw: output as it comes, not in whole lines.
-        merge: the same line of several ranks once, behind their numbers.
-        remote_io: directories, or one, whose files are those of this host for all ranks.
-        stall_s: when no rank does anything for so long, show where all are; 0: never.
-        keep_going: let the others run when a rank fails.
-        kill: kill the others at once when a rank fails.
-        quiet: no messages of yod but errors.
-        mpi: what to offer to MPI libraries, as ``--mpi``.
-        libpmix: the PMIx library to use.
-        with_portals: ranks use Portals, though no program is linked to it.
-        wait_s: how long to wait for nodes that others have. Default: a step of an allocation
-            any time, another job not at all.
-        allocation: whose step it is to be. Default: that in which this process runs, or none.
-        overlap: share the slots that other steps of the allocation have.
-        arity: children of a node in the job's tree. Default: as ``limits`` say.
-        exclusive: whole nodes, which nobody else uses.
-        after: the jobs, of a step the other steps, that it waits for, as ``--after``.
-        limits: in force for this launch. Default: as this process's environment says.
-    """
-
-    size: int | None
-    nodes: Nodes
-    node_count: int | None
-    ranks_per_node: int | None
-    cores_per_rank: int | None
-    distribution: str | None
-    mem: str | None
-    mem_per_rank: str | None
-    gpus_per_node: int | None
-    gpus_per_rank: int | None
-    ranks_per_socket: int | None
-    sockets_per_node: int | None
-    ranks_per_numa: int | None
-    ranks_per_core: int | None
-    threads_per_core: int | None
-    env: Mapping[str, str] | Mapping[bytes, bytes] | None
-    cwd: Word | None
-    partition: str
-    label: bool
-    raw: bool
-    merge: bool
-    remote_io: Word | Sequence[Word]
-    stall_s: float
-    keep_going: bool
-    kill: bool
-    quiet: bool
-    mpi: str
-    libpmix: str
-    with_portals: bool
-    wait_s: float | None
-    allocation: Held | None
-    overlap: bool
-    arity: int | None
-    exclusive: bool
-    after: str
-    limits: Limits | None
 
 
 class Request(Struct, frozen=True):
@@ -161,6 +38,7 @@ class Request(Struct, frozen=True):
     partition: str
     limits: Limits
     settings: dict[str, str]
+    records: Records = launching.NO_RECORDS
 
     def prepare(self) -> Prepared:
         """Find the partition, find and measure the programs. This reads files, and may take long.
@@ -175,6 +53,7 @@ class Request(Struct, frozen=True):
             partition=self.partition,
             limits=self.limits,
             settings=self.settings,
+            records=self.records,
             monotonic=time.monotonic,
         )
 
@@ -219,6 +98,7 @@ def request(
     exclusive: bool = False,
     after: str = "",
     limits: Limits | None = None,
+    **rare: Unpack[Rare],
 ) -> Request:
     """What is asked for, with all that it takes from this process now.
 
@@ -274,29 +154,36 @@ def request(
         settings |= variables
         both = invocation.environment | _entries(variables)
         invocation = replace(invocation, environment=both)
+    options = Options(
+        is_quiet=quiet,
+        kills_at_once=kill,
+        keeps_going=keep_going,
+        input_ranks=RANK_0 if has_input else (),
+        mpi=mpi,
+        libpmix=libpmix and os.path.abspath(libpmix),
+        has_portals=with_portals,
+        style=_style(label, raw, merge),
+        remote=_remote(remote_io),
+        stall_s=float(stall_s),
+        overlaps=overlap,
+        is_exclusive=exclusive,
+        wait_s=wait_s,
+        after=after,
+        arity=0 if arity is None else plan.demand_arity(arity, f"arity={arity}"),
+    )
+    records = launching.NO_RECORDS
+    if rare:
+        from yod.guest.rare import asked_for  # few launches
+
+        options, records = asked_for(rare, options, records)
     return Request(
         members=tuple(members),
-        options=Options(
-            is_quiet=quiet,
-            kills_at_once=kill,
-            keeps_going=keep_going,
-            input_ranks=RANK_0 if has_input else (),
-            mpi=mpi,
-            libpmix=libpmix and os.path.abspath(libpmix),
-            has_portals=with_portals,
-            style=_style(label, raw, merge),
-            remote=_remote(remote_io),
-            stall_s=float(stall_s),
-            overlaps=overlap,
-            is_exclusive=exclusive,
-            wait_s=wait_s,
-            after=after,
-            arity=0 if arity is None else plan.demand_arity(arity, f"arity={arity}"),
-        ),
+        options=options,
         invocation=invocation,
         partition=partition,
         limits=limits or limits_module.load(settings),
         settings=settings,
+        records=records,
     )
 
 

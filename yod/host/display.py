@@ -170,7 +170,7 @@ def open_displays(
         progress: of the launch; None: it is not shown.
         terminal_rank: has the user's terminal; -1: none has.
     """
-    stamp = _stamp if has_stamps else None
+    stamp = time_stamp if has_stamps else None
 
     def display(number: int) -> Display:
         if terminal_rank >= 0:
@@ -190,7 +190,7 @@ def open_displays(
     return {1: first, 2: second}
 
 
-def _stamp() -> bytes:
+def time_stamp() -> bytes:
     """The local time to the millisecond, as ISO 8601 has it, and a space."""
     now_ns = time.time_ns()
     text = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(now_ns // 10**9))

@@ -22,12 +22,20 @@ def chosen(given: dict[str, list[str]]) -> TimeLimit | None:
         if warnings is not None:
             raise UsageError(f"{_SIGNAL} {shown(warnings[-1])}: only with {_TIME} T")
         return None
-    time_s = float(duration.parse(times[-1], _TIME))
-    if warnings is None:
+    return limit(float(duration.parse(times[-1], _TIME)), warnings[-1] if warnings else "")
+
+
+def limit(time_s: float, warning: str) -> TimeLimit:
+    """A limit, and the warning before it as users write it; empty: none.
+
+    Raises:
+        UsageError: the warning is none, or not within the limit.
+    """
+    if not warning:
         return TimeLimit(time_s)
-    name, at, before = warnings[-1].rpartition("@")
+    name, at, before = warning.rpartition("@")
     if not (at and before.isascii() and before.isdigit() and int(before[:9]) > 0):
-        raise UsageError(f"{_SIGNAL} {shown(warnings[-1])}: as USR1@60, so many seconds before")
+        raise UsageError(f"{_SIGNAL} {shown(warning)}: as USR1@60, so many seconds before")
     if (before_s := float(before[:9])) >= time_s:
-        raise UsageError(f"{_SIGNAL} {shown(warnings[-1])}: the limit is {time_s:g} s")
+        raise UsageError(f"{_SIGNAL} {shown(warning)}: the limit is {time_s:g} s")
     return TimeLimit(time_s, number_of(name), before_s)

@@ -10,9 +10,12 @@ import pytest
 from native.errors import LoadFileError, UsageError
 from native.wire.alloc import Needs, NodeSpec
 from native.wire.base import SIZE_MAX
+from native.wire.group import Dialect, RankFiles
 from native.wire.runs import Binding
-from yod.guest.request import Member, read_load_file, request
-from yod.plan.plan import Style
+from yod.guest.choices import Member
+from yod.guest.request import read_load_file, request
+from yod.plan.input import ALL
+from yod.plan.plan import Style, TimeLimit
 
 
 def asked(command, **choices):
@@ -73,6 +76,12 @@ def test_size_and_nodes_are_those_of_the_command(choices, spec):
         (["a"], {"cwd": "/no/such"}, "no such directory"),
         (["a"], {"env": {"A=B": "1"}}, "no name and value"),
         (["a"], {"env": {"A": "1\0"}}, "no name and value"),
+        (["a"], {"timestamp": True, "raw": True}, "timestamp and raw exclude each other"),
+        (["a"], {"output": "out"}, "-o out: %t .rank., %n or %N .node. must be in it"),
+        (["a"], {"time_s": 0}, "time_s=0: seconds above 0"),
+        (["a"], {"time_s": 5, "warning": "USR1@9"}, "-signal USR1@9: the limit is 5 s"),
+        (["a"], {"warning": "USR1@9"}, "warning='USR1@9': only with time_s"),
+        (["a"], {"rank_variables": "lsf"}, "--as lsf: slurm, "),
     ],
 )
 def test_what_cannot_be_asked_for_is_refused(command, choices, text):
@@ -96,6 +105,36 @@ def test_choices_are_those_of_the_command():
     assert (options.mpi, options.libpmix) == ("none", os.path.abspath("lib/x.so"))
     assert options.input_ranks == ()
     assert asked(["a"], raw=True).options.style is Style.RAW
+
+
+def test_rare_choices_are_those_of_the_command():
+    made = asked(["a"], stop_ranks=True, signal_tree=True, nice=True, constraint="a&b", stacks=True)
+    options = made.options
+    assert (options.stops_ranks, options.signals_group, options.gives_way) == (True, True, True)
+    assert (options.constraint, options.wants_stacks) == ("a&b", True)
+    made = asked(["a"], time_s=9, warning="USR1@4", rank_variables="pals", output="o.%t", trace="t")
+    assert made.options.time_limit == TimeLimit(9.0, 10, 4.0)
+    assert made.options.dialects == (Dialect.PALS,)
+    assert made.options.files == RankFiles(b"o.%t", b"o.%t")
+    assert made.records.trace_file == os.path.abspath("t")
+
+
+def test_who_reads_the_input_may_be_named():
+    def readers(ranks, has_input=True):
+        options = request(["a"], has_input=has_input, size=9, stdin_ranks=ranks).options
+        return options.input_ranks, options.shares_input
+
+    assert readers("0,4..7") == readers([0, 4, 5, 6, 7]) == (((0, 0), (4, 7)), False)
+    assert readers("all") == (ALL, False)
+    assert readers("shared") == (ALL, True)
+    assert readers("none") == readers("all", has_input=False) == ((), False)
+    with pytest.raises(UsageError, match="--stdin some: all, shared, none"):
+        readers("some")
+
+
+def test_a_choice_that_there_is_not_is_named():
+    with pytest.raises(TypeError, match="no choice of a launch: 'sise'"):
+        asked(["a"], sise=2)
 
 
 def test_a_load_file_gives_members(tmp_path):

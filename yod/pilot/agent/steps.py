@@ -21,10 +21,11 @@ from native.host import stdio
 from native.loop.reactor import Reactor
 from native.machine import fault_text
 from native.port.port import Opened
+from yod.guest.choices import Choices, Command, Member
 from yod.guest.driver import GuestLaunch
 from yod.guest.feed import Feed, Output, Started
 from yod.guest.front import Given, Source
-from yod.guest.request import Choices, Command, Member, request
+from yod.guest.request import request
 from yod.guest.results import Result
 from yod.launch.events import SignalToPass
 from yod.launch.phases import Phase
