@@ -27,6 +27,7 @@ class Limits(Struct, frozen=True):
     kill_delay_s: float = 2.0
     node_mtbf_s: float = 5 * 365 * 86400.0
     kill_wait_s: float = 30.0
+    overtime_s: float = 300.0
     nice_kill_s: float = 300.0
     unkillable_s: float = 60.0
     store_answer_s: float = 10.0
@@ -119,6 +120,8 @@ MEANINGS = {
     "kill_delay_s": "after an abnormal end the other ranks have this long to end",
     "node_mtbf_s": "mean time between failures of a node (yod --checkpoint-every auto)",
     "kill_wait_s": "at the end of an allocation its command and steps have this long to end",
+    "overtime_s": "a batch job that its broker has not ended so long after its time limit and "
+    "kill_wait_s is ended by bebopd",
     "nice_kill_s": "jobs that are ended by pingd -nicekill, or give way (yod -nice), have "
     "this long from SIGTERM to SIGKILL",
     "store_answer_s": "a directory of a pct's store takes a byte within this, else it hangs and "

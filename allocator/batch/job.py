@@ -107,6 +107,7 @@ class BatchJob(Struct, eq=False):
         is_told: its broker has heard of the last orders, and its PCT was not lost since.
         is_warned: its script has SIGTERM, and some time before it is ended.
         has_no_slots: any more; its broker ends, or is killed.
+        is_overdue: its time is long over, and its broker has not ended it.
         is_recorded: the disk knows of it.
         asker: who submitted it and has no answer yet.
         charge: what its user has used with it, when it has ended; None: nobody counts that.
@@ -154,6 +155,7 @@ class BatchJob(Struct, eq=False):
     is_told: bool = False
     is_warned: bool = False
     has_no_slots: bool = False
+    is_overdue: bool = False
     is_recorded: bool = False
     asker: PortalId | None = None
     charge: Charge | None = None
@@ -183,7 +185,7 @@ class BatchJob(Struct, eq=False):
     @property
     def is_to_be_killed(self) -> bool:
         """Its broker must end, and is killed if it does not."""
-        return self.has_no_slots or self.is_preempted
+        return self.has_no_slots or self.is_preempted or self.is_overdue
 
     @property
     def shown_state(self) -> State:

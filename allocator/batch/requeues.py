@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from allocator.batch.job import BatchJob, ForgetSteps, RecordBatchJob, RecordEvent
 from allocator.batch.placed import Placed
 from allocator.batch.queue import Queue
+from allocator.batch.times import OVERDUE
 from allocator.jobs.table import JobTable
 from allocator.nodes.node import Node
 from allocator.nodes.table import NodeTable
@@ -106,6 +107,8 @@ class Requeues:
         if wants_again and not job.is_cancelled and job.attempt < ATTEMPT_MAX:
             job.is_requeued, job.reason = True, f"its script ended with {end.exit_status}"
             return JobEnd(end.state, 0, 0, job.reason), True
+        if job.is_overdue and not job.is_cancelled and end.state is not State.COMPLETED:
+            return JobEnd(State.TIMEOUT, end.exit_status, end.signal, OVERDUE), False
         if is_by_loss(end):
             return end, self.outlives_loss(job)
         if end.state is not State.BOOT_FAIL:
@@ -119,7 +122,8 @@ class Requeues:
         """Whether a job whose nodes are lost waits again."""
         if job.is_cancelled or job.attempt >= ATTEMPT_MAX:
             return False
-        return job.is_requeued or (job.terms.requeue_lost and job.failures < self._most)
+        is_wanted = job.terms.requeue_lost and not job.is_overdue
+        return job.is_requeued or (is_wanted and job.failures < self._most)
 
     def begin(
         self,
@@ -149,7 +153,7 @@ class Requeues:
         job.failures += not job.is_requeued
         count = f"{job.attempt}" if job.is_requeued else f"{job.failures} of {self._most}"
         job.reach, job.is_requeued, job.is_preempted = ("", b""), False, False
-        job.is_suspended = job.is_warned = False
+        job.is_suspended = job.is_warned = job.is_overdue = False
         job.state, job.reason = State.PENDING, f"waits again: {reason}"
         said = f"waits again ({count}): {shown(reason)}"
         actions += [RecordEvent(job.job_id, said), Log(said, job.job_id)]

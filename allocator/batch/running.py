@@ -119,6 +119,8 @@ def tell_again(job: BatchJob, node: Node) -> list[Action]:
     if job.is_told:
         return []
     job.is_told = True
+    if job.is_overdue:
+        return [Send(node.peer, EndBroker(job.job_id, True, job.attempt))]
     if job.is_cancelled or job.is_requeued:
         return [Send(node.peer, EndBroker(job.job_id, attempt=job.attempt))]
     return [*limit_time(job, node), Send(node.peer, Suspend(job.job_id, job.is_suspended))]

@@ -46,7 +46,7 @@ from allocator.jobs.table import JobTable
 from allocator.nodes.node import Node
 from allocator.nodes.table import NodeTable
 from allocator.queue.admission import Admission
-from native.deadlines import Deadlines
+from native.deadlines import Deadlines, earliest
 from native.limits import Limits
 from native.machine import Action, Log, Send
 from native.text import shown
@@ -104,7 +104,7 @@ class BatchJobs:
         where = self._jobs, self._due, queue, nodes, slots
         self.requeues = Requeues(*where, self._placed, admission, limits, unix_time)
         self.questions = Questions(self._jobs, slots, queue)
-        self.times = TimeLimits(self._jobs, unix_time)
+        self.times = TimeLimits(self._jobs, nodes, limits, unix_time)
         self.holds = Holds(queue)
         self.priorities = Priorities(queue)
         self.news: set[int] = set()
@@ -121,7 +121,7 @@ class BatchJobs:
 
     def deadline(self) -> float | None:
         """When :meth:`due` has something to do."""
-        return self._due.earliest()
+        return earliest(self._due.earliest(), self.times.deadline())
 
     def check(self) -> None:
         """Assert what must always hold."""
@@ -134,6 +134,7 @@ class BatchJobs:
         self._arrays.check()
         assert self._due.keys() <= self._jobs.keys()
         self.questions.check()
+        self.times.check()
 
     def begin(self, now: float) -> list[Action]:
         """Go on with the jobs of an earlier bebopd, in the order of their submission."""
@@ -142,6 +143,7 @@ class BatchJobs:
             job.is_recorded = True
             if job.state is not State.PENDING:
                 self._placed.add(job)
+                self.times.begins(job, now)
                 self._due.set(job_id, now + self._limits.node_fail_s)
             elif job.attempt:  # its nodes may still be ending it
                 self.requeues.rest(job)
@@ -157,7 +159,7 @@ class BatchJobs:
         ended = {job.job_id for job in jobs if job.state.is_final}  # others may end by that
         self._arrays.recorded([] if event.error else jobs)
         for job in reversed(jobs) if event.error else jobs:
-            changed = self.times.recorded(job, event.error, self._nodes.get(job.root))
+            changed = self.times.recorded(job, event.error, now)
             changed += self.holds.recorded(job, event.error)
             actions += [*changed, *self.priorities.recorded(job, event.error)]
             if changed and job.state is State.PENDING:
@@ -232,6 +234,7 @@ class BatchJobs:
         assert node is not None
         job.place(grant, node.incarnation, self._unix_time())
         self._placed.add(job)
+        self.times.begins(job, now)
         return [RecordBatchJob(job)]
 
     def refused(self, job_id: int, text: str, now: float) -> list[Action]:
@@ -356,8 +359,8 @@ class BatchJobs:
                 self._due.set(job_id, now + self._limits.node_fail_s)
 
     def due(self, now: float) -> list[Action]:
-        """Nodes have been down for too long, or the disk is asked again."""
-        actions: list[Action] = []
+        """Nodes have been down for too long, or jobs run; or the disk is asked again."""
+        actions = self.times.due(self._due, now)
         for job_id in self._due.due(now):
             job = self._jobs[job_id]
             self._due.set(job_id, None)
@@ -407,7 +410,7 @@ class BatchJobs:
         """Nodes of a job are lost: it waits again if it is to, else it has ended."""
         if self.requeues.outlives_loss(job):
             return self.requeues.begin(job, text, now, is_lost=True, has_broker=has_broker)
-        return self._end(job, State.NODE_FAIL, text, now)
+        return self._end(job, State.TIMEOUT if job.is_overdue else State.NODE_FAIL, text, now)
 
     def _end(self, job: BatchJob, state: State, reason: str, now: float) -> list[Action]:
         """A job has ended; it is forgotten when the disk knows."""
@@ -442,5 +445,6 @@ class BatchJobs:
         self.requeues.discard(job.job_id)
         self.dependencies.forget(job)
         del self._jobs[job.job_id]
+        self.times.forget(job.job_id)
         self._due.set(job.job_id, None)
         self.submissions.ended(job)

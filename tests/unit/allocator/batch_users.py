@@ -34,6 +34,19 @@ class Users:
         """Those of a new job."""
         return Terms(requeue_lost=True) if self.choose.random() < 0.5 else NO_TERMS
 
+    def check_times(self):
+        """No job runs beyond its time and the grace where bebopd and its node hear each other."""
+        grace_s = self.limits.kill_wait_s + self.limits.overtime_s
+        for each in self.pcts:
+            if self.machine is None or each.connection != self.epoch or each.up or each.down:
+                continue
+            for job_id, process in each.processes.items():
+                job = self.machine.batch.get(job_id)
+                is_it = job is not None and job.attempt == process.grant.attempt
+                if is_it and job.state is State.RUNNING and job.time_s:
+                    late_s = self.unix_time() - job.began - job.time_s
+                    assert late_s < grace_s, f"job {job_id} is {late_s} s over its time"
+
     def submit(self):
         if len(self.submitting) + len(self.accepted) > 30:
             return

@@ -65,7 +65,7 @@ class World(Users):
         self.machine = None
         self.fuse = -1  # actions until bebopd is killed; below 0: it is not
         self.unkept = []
-        self.limits = Limits()
+        self.limits = Limits(overtime_s=60.0)
         self.peers = (PortalId(9, 70000 + number) for number in count())
         self.accepted = {}  # job id by token
         self.after, self.arrays = {b"": NO_DEPENDENCY}, {}  # dependencies and elements, by token
@@ -315,6 +315,7 @@ class World(Users):
             self.now = max(self.now, due)
             self.handle(DeadlineReached())
         self.now = until
+        self.check_times()
 
     # Nodes
 

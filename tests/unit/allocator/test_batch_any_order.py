@@ -212,6 +212,10 @@ def a_time_limit_is_answered_before_it_is_on_the_disk(patch):
     wrap(patch, TimeLimits, "change", change)
 
 
+def a_job_that_is_over_its_time_goes_on(patch):
+    patch.setattr(TimeLimits, "begins", lambda self, job, now: None)
+
+
 def a_start_without_its_grant_outlives_the_connection(patch):
     patch.setattr(Brokers, "bebopd_lost", lambda self: None)
 
@@ -288,6 +292,7 @@ DEFECTS = (
     every_end_is_a_good_one,
     what_a_job_waits_for_is_not_on_the_disk,
     that_a_job_is_exclusive_is_not_on_the_disk,
+    a_job_that_is_over_its_time_goes_on,
     a_start_without_its_grant_outlives_the_connection,
     a_pct_forgets_a_broker_that_has_ended,
     a_pct_tells_an_end_once,
