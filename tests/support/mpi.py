@@ -306,7 +306,9 @@ class Mpi:
             options: for the compiler.
         """
         path = self.directory / name
+        text = path.with_name(f"{path.name}.c")
         if not path.exists():
+            text.write_text(source)
             command = [*self.library.compiler, "-O1", "-Wall", "-x", "c", "-", "-x", "none"]
             # The compiler's words again: libraries count only after what needs them.
             again = [word for word in self.library.compiler[1:] if word.startswith("-")]
@@ -315,6 +317,8 @@ class Mpi:
                 input=(source + self.library.extra_source).encode(),
                 check=True,
             )
+        elif text.read_text() != source:
+            raise AssertionError(f"{path} has been made of another source")
         return path
 
     def on_node(self, ranks: int) -> int:

@@ -125,7 +125,7 @@ server.recv(1)
     )
 )
 def ring(request, mpi_directory):
-    return str(mpi_named(request.param, mpi_directory).compile("ring", RING))
+    return str(mpi_named(request.param, mpi_directory).compile("ring_of_steps", RING))
 
 
 class Ring:
@@ -148,7 +148,10 @@ class Ring:
         yod = self.partition.start_yod(*words, cwd=self.place, env=self.env)
         text = b""
         while until not in text:
-            text += read_until(yod.stdout.fileno(), b"\n")
+            try:
+                text += read_until(yod.stdout.fileno(), b"\n")
+            except AssertionError as error:
+                raise AssertionError(f"{error}; {finish(yod)}") from None
         return yod, text.decode()
 
     def begin(self, size, until):
@@ -229,7 +232,7 @@ def test_a_world_goes_on_behind_its_checkpoint(local, tmp_path, ring):
 
 
 def test_a_world_that_still_runs_is_not_brought_back_beside_itself(local, tmp_path, mpi_directory):
-    mpich = mpi_named("pypi-mpich", mpi_directory).compile("ring", RING)
+    mpich = mpi_named("pypi-mpich", mpi_directory).compile("ring_of_steps", RING)
     job = Ring(local, tmp_path, (str(mpich), "3"))
     job.let(2)
     yod, job_id = job.begin(2, b"at 2\n")
