@@ -177,7 +177,13 @@ def test_the_page_is_used_by_keyboard_alone(local, browser, job):
 
 @has_chromium
 def test_everything_has_a_name_for_those_who_do_not_see_it(browser):
-    nodes = browser.call("Accessibility.getFullAXTree")["nodes"]
+    def tree():
+        """Its nodes, once Chromium has made those of the whole page."""
+        nodes = browser.call("Accessibility.getFullAXTree")["nodes"]
+        roles = {node.get("role", {}).get("value") for node in nodes}
+        return roles >= {"listbox", "status", "button"} and nodes
+
+    nodes = wait_until(tree, what="the accessibility tree of the page")
     named = {"button", "listbox", "searchbox", "option", "region", "list"}
     lacking = [
         node["role"]["value"]
@@ -187,7 +193,6 @@ def test_everything_has_a_name_for_those_who_do_not_see_it(browser):
         and not node.get("ignored")
     ]
     assert lacking == []
-    assert {node.get("role", {}).get("value") for node in nodes} >= {"listbox", "status", "button"}
 
 
 @has_chromium
