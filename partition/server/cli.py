@@ -77,6 +77,7 @@ def command(idle_s: float, slots: int | None, ready_fd: int | None, helper_fd: i
         if ready_fd is not None:
             os.write(ready_fd, b"ready\n")
             os.close(ready_fd)
+        look_idle()
 
     server = Server(
         directory,
@@ -92,7 +93,6 @@ def command(idle_s: float, slots: int | None, ready_fd: int | None, helper_fd: i
         reactor.on_signal(number, server.end)
     take_signals(reactor, log.say, server.state, log.open_again)
     helpers.start(ready)
-    look_idle()
     settle()
     reactor.run()
     log.say("ends")
