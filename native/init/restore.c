@@ -2,10 +2,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +16,40 @@
 
 #define LOG "restore.log"
 #define WORD_BYTES 96
+#define LOCK "/run/yod-init.restore"
+#define GHOSTS "/dev/shm/*.cr.*.ghost"
+#define TURN_S 60
+
+static void has_waited (int signo)
+{
+    (void) signo;
+}
+
+/* One restore on a host at a time: criu makes files that had no name any more under
+ * names like /dev/shm/NAME.cr.1.ghost, the same for each job that had such a file. Those
+ * that are there meanwhile are what a restore that was killed has left. criu holds the
+ * lock until it ends; one that hangs holds up nobody for longer than TURN_S. */
+static void take_turn (void)
+{
+    const struct sigaction wake = { .sa_handler = has_waited };
+    int lock = open (LOCK, O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
+    sigset_t alarms;
+    glob_t ghosts;
+
+    if (lock < 0)
+        return;
+    sigemptyset (&alarms);
+    sigaddset (&alarms, SIGALRM);
+    sigaction (SIGALRM, &wake, NULL);
+    sigprocmask (SIG_UNBLOCK, &alarms, NULL);
+    alarm (TURN_S);
+    if (flock (lock, LOCK_EX) == 0 && glob (GHOSTS, 0, NULL, &ghosts) == 0) {
+        for (size_t i = 0; i < ghosts.gl_pathc; i++)
+            unlink (ghosts.gl_pathv[i]);
+        globfree (&ghosts);
+    }
+    alarm (0);
+}
 
 static _Noreturn void be_criu (const char *criu, const char *directory,
                                bool has_connections, const sigset_t *before,
@@ -45,6 +82,7 @@ static _Noreturn void be_criu (const char *criu, const char *directory,
         words[n++] = "--inherit-fd";
         words[n++] = name;
     }
+    take_turn ();
     sigprocmask (SIG_SETMASK, before, NULL);
     execv (criu, (char **) words);
     _exit (127);
