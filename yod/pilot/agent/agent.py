@@ -144,7 +144,7 @@ class Agent:
     def ended(self, uid: str, outcome: Outcome) -> None:
         """A task's processes are gone."""
         held = self._tasks.get(uid)
-        if held is None or held.outcome is not None:
+        if held is None or held.outcome is not None or self._runners.brings_back(uid, outcome):
             return
         self._runners.over(uid)
         self._profiles.ended_task(uid, outcome, self._machine.is_canceled(uid))

@@ -52,6 +52,7 @@ class Profiles:
         writers = [open_writer(directory, name) for name in _COMPONENTS]
         self.boot, self.agent, self.staging_in, self.scheduling, self.executing, self.out = writers
         self._writers = writers
+        self._canceled: set[str] = set()  # tasks that have been told to end
         self._ended: dict[str, float] = {}  # tasks that may run again, or leave
 
     def began(self, directory: str) -> dict[str, str]:
@@ -125,6 +126,7 @@ class Profiles:
 
     def canceled(self, uid: str) -> None:
         """A task that runs is told to end."""
+        self._canceled.add(uid)
         self.executing.prof("task_run_cancel_start", uid)
 
     def ended_task(self, uid: str, outcome: Outcome, is_canceled: bool) -> None:
@@ -145,7 +147,10 @@ class Profiles:
         for event in ("unschedule_start", "task_run_stop"):
             rows.append((event, uid, "", "", now))
         if is_canceled:
+            if uid not in self._canceled:  # it has ended with another one
+                rows.append(("task_run_cancel_start", uid, "", _VIRTUAL, now))
             rows.append(("task_run_cancel_stop", uid, "", "", now))
+        self._canceled.discard(uid)
         self.executing.many(rows)
         self._ended[uid] = now
         self.scheduling.many(

@@ -13,6 +13,7 @@ from native.errors import YodError
 from yod.pilot.agent.masters import Masters, Taker
 from yod.pilot.agent.running import MAKE, TELL, flat, outcome_of_report
 from yod.pilot.agent.starters import End, LocalEnd, OnLost, OnPacket, Starter
+from yod.pilot.link.greeting import SOCKET_VARIABLE
 from yod.pilot.model import command, modes
 from yod.pilot.model.description import TaskDescription
 from yod.pilot.model.keys import pattern_of
@@ -29,9 +30,7 @@ if TYPE_CHECKING:
 # The first line of a file that has an expression, also when the file is not there yet.
 _LOOK = 'exec grep -m 1 -E -e "$1" < <(exec tail -c +1 -F -- "$2" 2>/dev/null)'
 
-# Kinds that connect to the agent by what lies in the pilot's sandbox.
-_NEED_FILES = modes.CALLS | {modes.RAPTOR_WORKER, modes.RAPTOR_MASTER}
-_CONNECT = frozenset((modes.RAPTOR_WORKER, modes.RAPTOR_MASTER))  # they do so to the agent
+_CONNECT = frozenset((modes.RAPTOR_WORKER, modes.RAPTOR_MASTER))  # to the agent
 
 
 class AgentPlace(Place, Taker, Protocol):
@@ -103,12 +102,7 @@ class Runners:
 
     def start(self, work: Work, description: TaskDescription) -> None:
         """Run a task; the agent is told of its end."""
-        if self._carrying is not None and (apart := self._carrying.nodes_of(work)):
-            if description.kind in _NEED_FILES:
-                names = ", ".join(self._place.nodes[node] for node in apart)
-                reason = f"{names} lacks the session's directory, which a {description.kind} needs"
-                self._place.ended(work.uid, Outcome(exit_code=None, reason=reason))
-                return
+        if self._carrying is not None and self._carrying.nodes_of(work):
             self._bring(self._carrying, work, description)
             return
         self._run(work, description)
@@ -116,6 +110,11 @@ class Runners:
     def _bring(self, carrying: Carrying, work: Work, description: TaskDescription) -> None:
         """Run a task on nodes that do not see its sandbox: that is carried there first."""
         uid = work.uid
+        doors = [description.value("environment").get(SOCKET_VARIABLE, "")]
+        if description.kind in _CONNECT | modes.CALLS:
+            if not self._may_connect(uid):
+                return
+            doors.append(self._functions().path)
         self._signals[uid] = lambda _: carrying.cancel(uid)
 
         def brought(failure: str) -> None:
@@ -125,14 +124,16 @@ class Runners:
             self._carried[uid] = work
             self._run(work, description)
 
-        carrying.bring(work, brought)
+        carrying.bring(work, [path for path in doors if path], brought)
 
-    def _ended(self, uid: str, outcome: Outcome) -> None:
-        """A task's program is over; its sandbox comes back first where it was carried."""
+    def brings_back(self, uid: str, outcome: Outcome) -> bool:
+        """A task is over; True: its sandbox was carried, and its end is told when that is back."""
         work = self._carried.pop(uid, None)
-        if work is None or self._carrying is None or outcome.is_lost:
-            self._place.ended(uid, outcome)
-            return
+        if work is None or self._carrying is None or outcome.is_back:
+            return False
+        is_there = bool(work.payload) and all(s.node in self._starters for s in work.slots)
+        if outcome.is_lost and not is_there:  # with its node, perhaps
+            return False
 
         def fetched(failure: str) -> None:
             if failure and not outcome.failure:
@@ -141,6 +142,7 @@ class Runners:
 
         self._signals[uid] = lambda _: None  # it has ended
         self._carrying.fetch(work, fetched)
+        return True
 
     def _run(self, work: Work, description: TaskDescription) -> None:
         kind, raptor = description.kind, description.value("raptor_id")
@@ -257,13 +259,13 @@ class Runners:
                 self._place.started(uid, told.started)
             else:
                 program = str(value("executable"))
-                self._ended(uid, outcome_of_report(told, program, work.sandbox))
+                self._place.ended(uid, outcome_of_report(told, program, work.sandbox))
 
         is_service, pattern = description.kind == modes.TASK_SERVICE, value("info_pattern")
         is_told = not pattern and (is_service or value("startup_timeout"))
         starter = self._starters.get(work.slots[0].node)
         if starter is None:
-            self._ended(uid, Outcome(exit_code=None, reason="its node is lost"))
+            self._place.ended(uid, Outcome(exit_code=None, reason="its node is lost"))
             return
         try:
             number = starter.start(
@@ -276,7 +278,7 @@ class Runners:
                 flags=TELL if is_told else MAKE,
             )
         except ValueError as error:
-            self._ended(uid, Outcome(exit_code=None, reason=str(error)))
+            self._place.ended(uid, Outcome(exit_code=None, reason=str(error)))
             return
         self._signals[uid] = lambda signo: starter.signal(number, signo)
         if pattern:
@@ -313,14 +315,14 @@ class Runners:
 
             def behind(other: Outcome) -> None:
                 worse = other if other.failure and not outcome.failure else outcome
-                self._ended(uid, worse)
+                self._place.ended(uid, worse)
 
             if not self._run_once(work, description, "post_launch", behind):
-                self._ended(uid, outcome)
+                self._place.ended(uid, outcome)
 
         def before(outcome: Outcome) -> None:
             if outcome.failure:
-                self._ended(uid, outcome)
+                self._place.ended(uid, outcome)
             else:
                 launch()
 

@@ -99,6 +99,7 @@ def _make_master(description: TaskDescription) -> None:
     """A master's class in a file is run by a program of ours; without one it is a queue."""
     if description.get("raptor_file") and not description.get("executable"):
         path, name = _path_of(description), description.get("raptor_class") or "Master"
+        description["raptor_file"] = path
         description["executable"] = sys.executable
         description["arguments"] = ["-P", "-m", _PROGRAM, path, name]
 
@@ -113,6 +114,8 @@ def make_worker(description: TaskDescription, raptor: str) -> None:
     """Complete the description of a worker with its program."""
     path = _path_of(description)
     name = description.get("raptor_class") or "DefaultWorker"
+    if path:
+        description["raptor_file"] = path
     description["executable"] = sys.executable
     description["arguments"] = ["-P", "-m", MODULE, raptor, path, name]
     if description.get("use_mpi") is None:

@@ -22,6 +22,7 @@ from yod.pilot.executor import crew as rules
 from yod.pilot.executor.wants import Kind, Wants
 from yod.pilot.function import codec
 from yod.pilot.function.pool import MODULE
+from yod.pilot.link.greeting import SOCKET_VARIABLE
 from yod.pilot.link.link import Link, Listener
 from yod.pilot.model import states
 from yod.pilot.wire import calls as wire
@@ -178,7 +179,11 @@ class Calling:
 
     def _start(self, worker: int, kind: Kind) -> None:
         words = ["-P", "-m", MODULE, self._path, str(worker)]
-        entries = {"uid": f"{self._uid}.{worker:06}", "executable": sys.executable}
+        entries = {
+            "uid": f"{self._uid}.{worker:06}",
+            "executable": sys.executable,
+            "environment": {SOCKET_VARIABLE: self._path},
+        }
         task = self._tmgr.submit_tasks(entries | {"arguments": words} | kind.description())
         self._tasks[worker] = task
         self._links[worker] = {}

@@ -14,6 +14,7 @@ import shutil
 import sys
 import tarfile
 from collections.abc import Collection
+from contextlib import suppress
 from typing import IO
 
 from msgspec import json
@@ -57,8 +58,11 @@ class Digested:
         return self._digest.hexdigest()
 
 
-def unpack(archive: tarfile.TarFile, directory: str) -> None:
+def unpack(archive: tarfile.TarFile, directory: str, without: Collection[str] = ()) -> None:
     """Unpack an archive below a directory, which it cannot leave.
+
+    Args:
+        without: names in it that are left out.
 
     Raises:
         YodError: it would.
@@ -66,6 +70,8 @@ def unpack(archive: tarfile.TarFile, directory: str) -> None:
         tarfile.TarError: it is no archive.
     """
     for member in archive:
+        if member.name in without:
+            continue
         try:
             if hasattr(tarfile, "data_filter"):
                 archive.extract(member, directory, filter="data")
@@ -132,7 +138,7 @@ def unpack_stream(stream: IO[bytes], directory: str) -> str:
     return source.drain()
 
 
-def _note(directory: str) -> None:
+def note(directory: str) -> None:
     """Write down what is in a directory."""
     brought: Brought = {}
     for where, _, names in os.walk(directory):
@@ -144,12 +150,19 @@ def _note(directory: str) -> None:
         file.write(json.encode(brought))
 
 
-def _noted(directory: str) -> Brought:
+def noted(directory: str) -> Brought:
+    """What was brought to a directory."""
     try:
         with open(directory + _LIST, "rb") as file:
             return json.decode(file.read(), type=Brought)
     except FileNotFoundError:
         return {}
+
+
+def drop_note(directory: str) -> None:
+    """Forget what was brought to a directory."""
+    with suppress(FileNotFoundError):
+        os.unlink(directory + _LIST)
 
 
 def pack_file(directory: str, path: str, without: Collection[str] = ()) -> tuple[str, str]:
@@ -185,13 +198,13 @@ def main() -> int:
             came = unpack_stream(sys.stdin.buffer, directory)
             if came != sys.argv[3]:
                 raise YodError("what came is not what was sent: the digests differ")
-            _note(directory)
+            note(directory)
             return 0
-        print(pack(directory, sys.stdout.buffer, (), _noted(directory)), file=sys.stderr)
+        print(pack(directory, sys.stdout.buffer, (), noted(directory)), file=sys.stderr)
         sys.stdout.flush()
         if sys.argv[3:] == ["remove"]:
             shutil.rmtree(directory, ignore_errors=True)
-            os.unlink(directory + _LIST)
+            drop_note(directory)
     except OSError as error:
         print(f"{error.filename or directory}: {error.strerror}", file=sys.stderr)
     except (YodError, tarfile.TarError) as error:

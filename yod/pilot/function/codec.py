@@ -128,6 +128,13 @@ def pack_call(
     return _encoder.encode(_Packed(_paths.own(), dumps((function, args, kwargs))))
 
 
+def pack_refusal(reason: str) -> bytes:
+    """A call that raises an error with a reason."""
+    from yod.pilot.function.source import refuse
+
+    return _encoder.encode(_Packed([], pickle.dumps((refuse, (reason,), {}))))
+
+
 def unpack_call(payload: bytes) -> Whole:
     """A call; from now on modules are also found where its caller finds them.
 
@@ -140,7 +147,17 @@ def unpack_call(payload: bytes) -> Whole:
         known = set(sys.path)
         sys.path += [path for path in packed.paths if path not in known]
         _added = packed.paths
-    whole: Whole = pickle.loads(packed.call)
+    try:
+        whole: Whole = pickle.loads(packed.call)
+    except ModuleNotFoundError as error:
+        missing = [path for path in packed.paths if not os.path.isdir(path)]
+        if missing:
+            error.add_note(
+                f"This node lacks {', '.join(missing)}; after"
+                f" cloudpickle.register_pickle_by_value({error.name}) the module's functions travel"
+                " with the call."
+            )
+        raise
     return whole
 
 

@@ -8,6 +8,7 @@ from functools import partial
 
 from native.errors import PeerProtocolError
 from native.loop.reactor import Timer
+from yod.pilot.function import codec
 from yod.pilot.function.raptors import Given, Raptors
 from yod.pilot.function.together import Answers, outcome_of, outputs_of, times_of
 from yod.pilot.link.link import Link
@@ -26,6 +27,7 @@ class _Call:
         count: of its ranks.
         left: the numbers of the ranks that have neither answered nor gone.
         worker: the task whose ranks it has; is_lost: one of them has gone.
+        failure: why what it has left is not there; empty: it is.
     """
 
     def __init__(self, work: Work) -> None:
@@ -37,6 +39,7 @@ class _Call:
         self.left: set[int] = set()
         self.worker = ""
         self.is_lost = False
+        self.failure = ""
         self.timer: Timer | None = None
 
     def close(self) -> None:
@@ -46,6 +49,12 @@ class _Call:
 
     def outcome(self) -> Outcome:
         """How it has ended."""
+        outcome = self._outcome()
+        if self.failure and not outcome.failure:
+            outcome.exit_code, outcome.reason = None, self.failure
+        return outcome
+
+    def _outcome(self) -> Outcome:
         answers = self.answers.in_order()
         if self.count == 1 and answers:
             return outcome_of(answers[0], self.came)
@@ -66,10 +75,11 @@ class _Call:
 class _Rank:
     """A rank of a worker."""
 
-    def __init__(self, link: Link, worker: str, rank: int) -> None:
+    def __init__(self, link: Link, told: wire.Here) -> None:
         self.link = link
-        self.worker = worker
-        self.rank = rank
+        self.worker = told.task
+        self.rank = told.rank
+        self.is_apart = told.is_apart
 
 
 class Overlay:
@@ -77,15 +87,17 @@ class Overlay:
 
     Args:
         kill_delay_s: for the other ranks of a call, when one has raised or gone.
+        bytes_max: of the files of a call that go to a node that does not see the pilot's sandbox.
 
     Attributes:
         dropped: workers of which a rank was told to end, since its call was not wanted any more.
         on_joined: called with a raptor and its worker, when a rank of that is there.
     """
 
-    def __init__(self, place: Place, kill_delay_s: float) -> None:
+    def __init__(self, place: Place, kill_delay_s: float, bytes_max: int) -> None:
         self._place = place
         self._kill_delay_s = kill_delay_s
+        self._bytes_max = bytes_max
         self._rules = Raptors()
         self._calls: dict[str, _Call] = {}
         self._ranks: dict[int, _Rank] = {}
@@ -147,7 +159,7 @@ class Overlay:
             link.close()
             return
         link.redirect(partial(self._take, number), partial(self._gone, number))
-        self._ranks[number] = _Rank(link, told.task, told.rank)
+        self._ranks[number] = _Rank(link, told)
         self.on_joined(told.raptor, told.task)
         self._give(given)
 
@@ -168,18 +180,36 @@ class Overlay:
             ranks = [self._ranks[number] for number in each.ranks]
             call.ranks, call.left, call.worker = each.ranks, set(each.ranks), ranks[0].worker
             together = tuple(rank.rank for rank in ranks) if call.count > 1 else ()
+            payload, files = self._input_of(work, ranks)
             for number, rank in zip(each.ranks, ranks, strict=True):
                 told = wire.Call(
                     number,
-                    work.payload,
+                    payload,
                     work.sandbox,
                     work.environment,
                     *outputs_of(work),
                     together,
+                    carries=rank.is_apart,
+                    keeps=bool(work.description.get("sandbox")),
+                    files=files if rank.is_apart else b"",
                 )
                 rank.link.send_frame(wire.frame(told))
             if work.description.get("startup_timeout"):
                 self._place.started(each.uid, time.time())
+
+    def _input_of(self, work: Work, ranks: list[_Rank]) -> tuple[bytes, bytes]:
+        """The packed call, and the files that go with it to nodes of their own."""
+        if not any(rank.is_apart for rank in ranks):
+            return work.payload, b""
+        from yod.pilot.files.parcel import TooLarge, parcel_of
+
+        try:
+            return work.payload, parcel_of(work.sandbox, self._bytes_max, outputs_of(work))
+        except TooLarge as error:
+            reason = f"its input, for a node that lacks the session's directory, is {error}"
+        except OSError as error:
+            reason = f"its input: {error.filename or work.sandbox}: {error.strerror}"
+        return codec.pack_refusal(reason), b""
 
     def _take(self, number: int, body: bytes) -> None:
         answer = wire.decode_answer(body)
@@ -190,6 +220,12 @@ class Overlay:
         if call is None or number not in call.left:
             raise PeerProtocolError("a worker has answered what it was not asked")
         call.answers.add(call.ranks.index(number), answer)
+        if self._ranks[number].is_apart:
+            from yod.pilot.files.parcel import open_parcel
+
+            grows = outputs_of(call.work) if call.count > 1 else ()
+            failure = answer.left or open_parcel(answer.files, call.work.sandbox, grows)
+            call.failure = call.failure or failure
         self._less(uid, call, number)
 
     def _gone(self, number: int, _reason: str) -> None:

@@ -26,6 +26,7 @@ from yod.pilot.work.place import Outcome, Place, Work
 
 DIRECTORY = "workers"  # in the pilot's sandbox: what workers print
 MODULE = "yod.pilot.function.worker"
+_SAVE = '[ ! -s "$1" ] || mv "$1" "$2"; [ ! -s "$3" ] || mv "$3" "$4"'
 _LAST_WORD_S = 2.0  # for the answers of ranks that have ended
 
 
@@ -58,6 +59,7 @@ class FunctionPool:
         host: the address at which nodes reach this host; empty: there is one host only.
 
     Attributes:
+        path: of the socket that workers connect to.
         overlay: runs the calls of raptors.
         on_lead: called with the first word and the link of a program that submits tasks.
 
@@ -71,17 +73,19 @@ class FunctionPool:
         self._works: dict[str, tuple[Work, float]] = {}
         self._links: dict[int, Link] = {}
         self._processes: dict[int, int] = {}  # worker -> number of its process
+        self._apart: set[int] = set()  # workers that do not see the pilot's sandbox
         self._groups: dict[str, _Group] = {}
-        self._kill_delay_s = limits.load(dict(os.environ)).kill_delay_s
-        self.overlay = Overlay(place, self._kill_delay_s)
+        own = limits.load(dict(os.environ))
+        self._kill_delay_s = own.kill_delay_s
+        self.overlay = Overlay(place, self._kill_delay_s, own.call_bytes)
         self.on_lead: Callable[[wire.Lead, Link], None] = lambda _told, link: link.close()
         self._directory = os.path.join(place.sandbox, DIRECTORY)
-        self._path = os.path.join(place.sandbox, SOCKET)
+        self.path = os.path.join(place.sandbox, SOCKET)
         try:
             os.makedirs(self._directory, exist_ok=True)
-            self._listener = Listener(self._path, place.reactor, self._let_in)
+            self._listener = Listener(self.path, place.reactor, self._let_in)
         except OSError as error:
-            raise YodError(f"{self._path}: {error.strerror}") from None
+            raise YodError(f"{self.path}: {error.strerror}") from None
         if host:
             self._listener.reach(host)
 
@@ -99,7 +103,7 @@ class FunctionPool:
         """
         timer = self._place.reactor.timer(partial(self._too_late, work.uid))
         self._groups[work.uid] = _Group(work, ranks, end, timer)
-        return [sys.executable, "-P", "-m", TOGETHER, self._path]
+        return [sys.executable, "-P", "-m", TOGETHER, self.path]
 
     def ranks_over(self, uid: str, outcome: Outcome) -> None:
         """The launch of a call's ranks has ended; what they have said last may still come."""
@@ -193,7 +197,7 @@ class FunctionPool:
                     pass  # `_over` knows how the process has ended
 
     def _start(self, number: int, key: rules.Key) -> None:
-        words = [sys.executable, "-P", "-m", MODULE, self._path, str(number)]
+        words = [sys.executable, "-P", "-m", MODULE, self.path, str(number)]
         self._processes[number] = self._place.start_process(
             key.node,
             words,
@@ -221,19 +225,26 @@ class FunctionPool:
         for action in self._rules.over(number):
             if isinstance(action, rules.Lose):
                 self._lose(number, action, outcome)
+        self._apart.discard(number)
 
     def _lose(self, number: int, lost: rules.Lose, outcome: Outcome) -> None:
         work, came = self._works.pop(lost.uid)
         if lost.has_begun:
             how = how_it_ended(outcome.signal) if outcome.signal else outcome.failure
             outcome.reason = f"its worker ended in the call: {how or 'exit code 0'}"
+            if number in self._apart and not outcome.is_lost:
+                self._save_output(number, work, partial(self._tell_lost, lost.uid, outcome, came))
+                return
             self._keep_output(number, work)
         else:
             last = (outcome.stderr.strip().splitlines() or [outcome.failure])[-1]
             outcome.reason = f"its worker could not start: {last}"
+        self._tell_lost(lost.uid, outcome, came)
+
+    def _tell_lost(self, uid: str, outcome: Outcome, came: float) -> None:
         outcome.is_lost = True
         outcome.times = [("task_start", came), *outcome.times[1:]]
-        self._place.ended(lost.uid, outcome)
+        self._place.ended(uid, outcome)
 
     def _keep_output(self, number: int, work: Work) -> None:
         """What the call has printed is where it belongs, also if its worker was killed."""
@@ -242,6 +253,25 @@ class FunctionPool:
                 path = os.path.join(self._directory, f"{number:06}.{own}")
                 if os.path.getsize(path):
                     os.rename(path, os.path.join(work.sandbox, name))
+
+    def _save_output(self, number: int, work: Work, then: Callable[[], None]) -> None:
+        """Likewise, on a node of its own."""
+        files: list[str] = []
+        for name, own in zip(outputs_of(work), ("out", "err"), strict=True):
+            files += [
+                os.path.join(self._directory, f"{number:06}.{own}"),
+                os.path.join(work.sandbox, name),
+            ]
+        self._place.start_process(
+            work.slots[0].node,
+            ["/bin/sh", "-c", _SAVE, "/bin/sh", *files],
+            {},
+            work.sandbox,
+            os.devnull,
+            os.devnull,
+            (),
+            lambda _: then(),
+        )
 
     # -- their words ------------------------------------------------------------
 
@@ -263,13 +293,23 @@ class FunctionPool:
             number = told.number
             link.redirect(partial(self._take, number), partial(self._broke, number))
             self._links[number] = link
+            if told.is_apart:
+                self._apart.add(number)
             self._carry_out(self._rules.came(number))
 
         link = Link(end, self._place.reactor, hello, lambda _: None)
 
     def _give(self, number: int, uid: str) -> None:
         work, _ = self._works[uid]
-        call = wire.Call(number, work.payload, work.sandbox, work.environment, *outputs_of(work))
+        call = wire.Call(
+            number,
+            work.payload,
+            work.sandbox,
+            work.environment,
+            *outputs_of(work),
+            carries=number in self._apart,
+            keeps=bool(work.description.get("sandbox")),
+        )
         self._links[number].send_frame(wire.frame(call))
         if work.description.get("startup_timeout"):
             self._place.started(uid, time.time())
@@ -281,9 +321,22 @@ class FunctionPool:
         uid = self._rules.answered(number)
         if not uid:
             raise PeerProtocolError("a worker has answered what it was not asked")
-        _, came = self._works.pop(uid)
-        self._place.ended(uid, outcome_of(answer, came))
+        work, came = self._works.pop(uid)
+        outcome = outcome_of(answer, came)
+        if number in self._apart and not answer.left:
+            outcome.is_back = True
+            failure = _open(answer.files, work.sandbox) if answer.files else ""
+            if failure and not outcome.failure:
+                outcome.exit_code, outcome.reason = None, f"its output: {failure}"
+        self._place.ended(uid, outcome)
 
     def _broke(self, number: int, reason: str) -> None:
         self._links.pop(number, None)
         self._carry_out(self._rules.broke(number))
+
+
+def _open(files: bytes, directory: str) -> str:
+    """Put what a call has left into its sandbox; why that cannot be done; empty: it is."""
+    from yod.pilot.files.parcel import open_parcel
+
+    return open_parcel(files, directory)

@@ -72,7 +72,10 @@ class Rank(Worker):
     def _do(self, call: Call) -> Answer:
         self._ranks = call.ranks or (self._rank,)
         index = str(self._ranks.index(self._rank))
-        answer = super()._do(structs.replace(call, variables={**call.variables, "RP_RANK": index}))
+        variables, directory = {**call.variables, "RP_RANK": index}, call.directory
+        if call.carries and len(self._ranks) > 1:  # others of its ranks may be on this node
+            directory = variables["RP_TASK_SANDBOX"] = f"{directory}.{index}"
+        answer = super()._do(structs.replace(call, variables=variables, directory=directory))
         own, self._communicator = self._communicator, None
         if own is not None and not answer.exception:
             own.Free()  # after a failure something may still be on its way in it
@@ -122,9 +125,14 @@ class Rank(Worker):
 def load(path: str, name: str) -> Any:
     """A class of a file; of our own ones where there is no file.
 
+    Args:
+        path: of the file; where it is not there, one of its name may be in the task's sandbox.
+
     Raises:
         UsageError: there is no such file or class.
     """
+    if path and not os.path.exists(path) and os.path.exists(os.path.basename(path)):
+        path = os.path.abspath(os.path.basename(path))
     if path:
         spec = util.spec_from_file_location("raptor_file", path)
         if spec is None or spec.loader is None:
@@ -195,14 +203,15 @@ def main() -> int:
         codec.demand()
         target = _made(load(path, name), raptor)
         world = world_of(target, int(os.environ["RP_RANKS"]))
-        end = connect(os.path.join(os.environ["RP_PILOT_SANDBOX"], SOCKET))
+        socket = os.path.join(os.environ["RP_PILOT_SANDBOX"], SOCKET)
+        end = connect(socket)
         most = limits.load(dict(os.environ)).call_bytes
     except YodError as error:
         os.write(said, f"a worker of {raptor}: {error}\n".encode())
         return 1
     end.settimeout(None)
     own = Rank(end, most, target, int(rank), world)
-    own.serve(Here(0, int(rank), os.getpid(), raptor, task))
+    own.serve(Here(0, int(rank), os.getpid(), raptor, task, not os.path.exists(socket)))
     return 0
 
 

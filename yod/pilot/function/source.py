@@ -7,6 +7,8 @@ import sys
 import time
 from typing import Any
 
+from native.errors import YodError
+
 _NAME = "<code of the task>"
 _THERE = {"os": os, "sys": sys, "time": time}  # as in the reference's workers
 
@@ -25,6 +27,15 @@ def run(words: list[str]) -> None:
     import subprocess
 
     subprocess.run(words, check=True)
+
+
+def refuse(reason: str) -> None:
+    """Stands for a call that cannot be made.
+
+    Raises:
+        YodError: always.
+    """
+    raise YodError(reason)
 
 
 def execute(code: str) -> Any:

@@ -78,7 +78,8 @@ class Worker:
                 os.makedirs(call.directory, exist_ok=True)
                 os.chdir(call.directory)
             os.environ.update(call.variables)
-            value, exception, detail = self._call(call)
+            missing = _unpack_files(call)
+            value, exception, detail = (b"", missing, "") if missing else self._call(call)
         except OSError as error:
             value, exception, detail = b"", f"{call.directory}: {error.strerror}", ""
         ended = time.time()
@@ -93,7 +94,10 @@ class Worker:
         if failure and not exception:
             value, exception = b"", failure
         code = 0 if not exception else self._code or 1
-        return Answer(call.number, value, exception, detail, *tails, began, ended, code)
+        files, left = self._pack_files(call)
+        return Answer(
+            call.number, value, exception, detail, *tails, began, ended, code, files, left
+        )
 
     def _call(self, call: Call) -> tuple[bytes, str, str]:
         """The packed result, or what has been raised, packed and as texts."""
@@ -154,6 +158,22 @@ class Worker:
 
     # -- output -----------------------------------------------------------------
 
+    def _pack_files(self, call: Call) -> tuple[bytes, str]:
+        """What a call has left, where its directory is carried; or why that stays there."""
+        if not call.carries:
+            return b"", ""
+        from yod.pilot.files.parcel import TooLarge, parcel_of, remove
+
+        try:
+            files = parcel_of(call.directory, self._bytes_max)
+        except TooLarge as error:
+            return b"", f"what it has left is {error}"
+        except OSError as error:
+            return b"", f"what it has left: {error.filename or call.directory}: {error.strerror}"
+        if not call.keeps:
+            remove(call.directory)
+        return files, ""
+
     def _collect(self, call: Call) -> tuple[tuple[str, str], str]:
         """Move what a call has printed to where it belongs: both ends of it, and a failure."""
         with suppress(Exception):  # they may have been replaced
@@ -185,6 +205,16 @@ def _begin(payload: bytes) -> None:
 
         traceback.print_exc()
         sys.exit(f"init_function: {type(error).__name__}: {error}")
+
+
+def _unpack_files(call: Call) -> str:
+    """Put the files of a call where they belong; why that cannot be done; empty: it is."""
+    if not call.files:
+        return ""
+    from yod.pilot.files.parcel import take_parcel
+
+    failure = take_parcel(call.files, call.directory)
+    return failure and f"its input: {failure}"
 
 
 async def _awaited(result: object) -> object:
@@ -230,7 +260,8 @@ def main() -> int:
         print(f"a worker for functions: {error}", file=sys.stderr)
         return 1
     end.settimeout(None)
-    here = Here(number, int(os.environ.get("RP_RANK", "0")), os.getpid())
+    rank = int(os.environ.get("RP_RANK", "0"))
+    here = Here(number, rank, os.getpid(), is_apart=not os.path.exists(path))
     Worker(end, own.call_bytes).run(here)
     return 0
 

@@ -22,6 +22,7 @@ from native.loop.reactor import Reactor
 
 SUFFIX = ".tcp"  # behind the path of the Unix socket
 HOST_VARIABLE = "YOD_PILOT_HOST"
+SOCKET_VARIABLE = "YOD_PILOT_SOCKET"  # of a task: one outside of its sandbox that it connects to
 _BYTES = 32
 _BACKLOG = 16
 _PATIENCE_S = 5.0  # for each step of a greeting
@@ -200,16 +201,25 @@ def keep_alive(end: _socket.socket) -> None:
 
 
 def own_address() -> str:
-    """The address of this host that others reach it by: where its packets to elsewhere leave."""
+    """The address of this host that others reach it by.
+
+    That is where its packets to the partition leave, or else those to elsewhere.
+    """
+    partition = os.environ.get("YOD_PARTITION", "").rpartition(":")[0]
+    found = [_address_towards(host) for host in (partition, _ELSEWHERE) if host]
+    return next((own for own in found if own and not own.startswith("127.")), "127.0.0.1")
+
+
+def _address_towards(host: str) -> str:
     end = _socket.socket(_socket.AF_INET, _socket.SOCK_DGRAM)
     try:
-        end.connect((_ELSEWHERE, 9))
-        host: str = end.getsockname()[0]
-    except OSError:  # there is no way to elsewhere
-        return "127.0.0.1"
+        end.connect((host, 9))
+        own: str = end.getsockname()[0]
+    except (OSError, UnicodeError):  # there is no way there
+        return ""
     finally:
         end.close()
-    return host
+    return own
 
 
 def _proof(key: bytes, who: bytes, both: bytes) -> bytes:

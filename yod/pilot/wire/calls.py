@@ -21,6 +21,9 @@ class Call(Struct, tag="call", array_like=True, frozen=True):
         variables: of the environment, for this call only.
         output, error: files in ``directory`` that get what it prints; empty: the worker's own.
         ranks: those of the worker that have this call at the same time, in order; empty: it alone.
+        carries: ``directory`` is of the worker's node alone: what the call leaves is in the answer.
+        keeps: it is not removed there then, since others share it.
+        files: a parcel that is put into it first.
     """
 
     number: int
@@ -30,6 +33,9 @@ class Call(Struct, tag="call", array_like=True, frozen=True):
     output: str = ""
     error: str = ""
     ranks: tuple[int, ...] = ()
+    carries: bool = False
+    keeps: bool = False
+    files: bytes = b""
 
 
 class Begin(Struct, tag="begin", array_like=True, frozen=True):
@@ -54,6 +60,7 @@ class Here(Struct, tag="here", array_like=True, frozen=True):
     Attributes:
         number: as its words have it; rank: of several that make one worker.
         raptor: whose calls it takes; empty: none's. task: that it is a rank of.
+        is_apart: it does not see the pilot's sandbox.
     """
 
     number: int
@@ -61,6 +68,7 @@ class Here(Struct, tag="here", array_like=True, frozen=True):
     unix_pid: int
     raptor: str = ""
     task: str = ""
+    is_apart: bool = False
 
 
 class Lead(Struct, tag="lead", array_like=True, frozen=True):
@@ -78,6 +86,8 @@ class Answer(Struct, tag="answer", array_like=True, frozen=True):
         stdout, stderr: the ends of what it has printed.
         began, ended: seconds of day.
         exit_code: of a program that it was; 1 for what else it has raised.
+        files: a parcel of what it has left, where its directory is carried.
+        left: why that does not come; what the call has left stays there.
     """
 
     number: int
@@ -89,6 +99,8 @@ class Answer(Struct, tag="answer", array_like=True, frozen=True):
     began: float = 0.0
     ended: float = 0.0
     exit_code: int = 0
+    files: bytes = b""
+    left: str = ""
 
 
 ToWorker = Call | Drop | Begin

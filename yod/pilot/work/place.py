@@ -42,6 +42,7 @@ class Outcome(Struct):
         exception, exception_detail: what a call has raised, and its traceback.
         times: events of the profile, in order.
         stdout, stderr: the ends of both.
+        is_back: what a call has left on a node of its own is in its sandbox already.
     """
 
     exit_code: int | None = 0
@@ -54,6 +55,7 @@ class Outcome(Struct):
     stdout: str = ""
     stderr: str = ""
     is_lost: bool = False
+    is_back: bool = False
 
     @property
     def failure(self) -> str:
