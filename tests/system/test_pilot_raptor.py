@@ -41,6 +41,20 @@ class Counter(rp.raptor.DefaultWorker):
         return os.getpid(), self.count
 
 
+class Modal(rp.raptor.DefaultWorker):
+    """Has modes of its own."""
+
+    def __init__(self, raptor_id):
+        super().__init__(raptor_id)
+        self.register_mode("told", lambda task: ("out\n", "err\n", 0, task["uid"], None))
+        self.register_mode("failed", lambda _: ("", "", 7, None, ("Odd('one')", "where it was")))
+        self.register_mode("ended", lambda _: ("", "", 3, None, (None, None)))
+        self.register_mode("later", self.later)
+
+    async def later(self, task):
+        return task["description"]["args"][0] * 2
+
+
 class Summing(rp.raptor.MPIWorker):
     """Sums over the ranks of a call."""
 
@@ -99,6 +113,24 @@ def test_workers_are_made_once_in_each_rank_and_keep_what_they_have(tmgr, raptor
     late = raptor.submit_tasks(rp.TaskDescription(method))[0]
     assert late.wait(timeout=LIMIT_S) == rp.FAILED
     assert late.reason == f"its raptor {raptor.uid} has ended"
+
+
+def test_a_task_may_name_a_mode_that_its_worker_has_registered(tmgr, raptor):
+    raptor.submit_workers({"ranks": 1, "raptor_file": __file__, "raptor_class": "Modal"})
+    entries = [{"mode": name} for name in ("told", "failed", "ended", "tolled")]
+    tasks = raptor.submit_tasks([*entries, {"mode": "later", "args": [21]}])
+    told, failed, ended, unknown, later = tasks
+    tmgr.wait_tasks([task.uid for task in tasks], timeout=LIMIT_S)
+    assert (told.state, told.return_value, told.stdout) == (rp.DONE, told.uid, "out\n")
+    assert told.stderr == "err\n"
+    assert (failed.state, failed.exit_code, failed.exception) == (rp.FAILED, 7, "Odd('one')")
+    assert failed.exception_detail == "where it was"
+    assert (ended.state, ended.exit_code, ended.exception) == (rp.FAILED, 3, "exit code 3")
+    assert later.return_value == 42
+    assert unknown.state == rp.FAILED
+    assert "mode 'tolled' is unknown; the worker knows ended, eval, exec" in unknown.exception
+    with pytest.raises(UsageError, match="'mode' is 'told', which is none of"):
+        tmgr.submit_tasks({"mode": "told"})
 
 
 def test_each_mode_of_a_call_is_run_by_the_workers(tmgr, raptor):

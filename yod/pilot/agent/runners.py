@@ -148,7 +148,7 @@ class Runners:
         kind, raptor = description.kind, description.value("raptor_id")
         if kind in _CONNECT and not description.is_queue and not self._may_connect(work.uid):
             return
-        if kind in modes.CALLS or (raptor and kind in modes.OF_RAPTOR):
+        if kind in modes.CALLS or (raptor and modes.is_of_raptor(kind)):
             self._start_call(work, description)
         elif description.is_queue:
             self._signals[work.uid] = lambda _: self.stop_raptor(work.uid)

@@ -81,7 +81,7 @@ def prepare(
         if kind in (modes.RAPTOR_WORKER, modes.TASK_METHOD):
             raise UsageError(f"{where}: 'raptor_id' is missing, which the mode {kind} needs")
         return
-    if kind not in modes.OF_RAPTOR and kind != modes.RAPTOR_WORKER:
+    if not modes.is_of_raptor(kind) and kind != modes.RAPTOR_WORKER:
         description.pop("raptor_id")  # programs with slots of their own
         return
     raptor = known.get(uid)

@@ -58,7 +58,7 @@ def made(
             prepare(description, where, there | new, manager.list_pilots())
         task = new[uid] = task_of(manager, uid, description)
         if description.kind in modes.CALLS or (
-            description.get("raptor_id") and description.kind in modes.OF_RAPTOR
+            description.get("raptor_id") and modes.is_of_raptor(description.kind)
         ):
             from yod.pilot.function.codec import pack
 

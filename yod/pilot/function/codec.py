@@ -235,6 +235,10 @@ def _payload(description: Mapping[str, Any], where: str) -> bytes:
         from yod.pilot.function.source import execute
 
         return pack_call(execute, (description["code"],), {})
+    if modes.is_registered(kind):
+        from yod.pilot.function.registered import Registered
+
+        return pack_call(Registered(kind), ({"description": dict(description)},), {})
     function = description.get("function")
     if kind == modes.TASK_METHOD:
         function = Method(description.get("method") or str(function))

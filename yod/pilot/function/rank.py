@@ -21,6 +21,7 @@ from native import limits
 from native.errors import UsageError, YodError
 from native.frames import Frames
 from yod.pilot.function import codec
+from yod.pilot.function.registered import Registered, Told, dispatcher_of, value_of
 from yod.pilot.function.together import with_communicator
 from yod.pilot.function.worker import Worker
 from yod.pilot.link.link import connect
@@ -80,6 +81,18 @@ class Rank(Worker):
         if own is not None and not answer.exception:
             own.Free()  # after a failure something may still be on its way in it
         return answer
+
+    def _meant(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        if isinstance(function, Registered):
+            return dispatcher_of(self.target, function.mode)
+        return super()._meant(function)
+
+    def _value(self, function: Callable[..., Any], returned: Any) -> Any:
+        return value_of(returned) if isinstance(function, Registered) else returned
+
+    def _raised(self, error: BaseException) -> tuple[bytes, str, str]:
+        value, told, detail = super()._raised(error)
+        return value, told, error.detail if isinstance(error, Told) else detail
 
     def _given(
         self, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]

@@ -103,14 +103,14 @@ class Worker:
         """The packed result, or what has been raised, packed and as texts."""
         try:
             function, args, kwargs = codec.unpack_call(call.payload)
-            if isinstance(function, codec.Method) and self.target is not None:
-                function = getattr(self.target, function.name)
-            args, kwargs = self._given(function, args, kwargs)
-            result = function(*args, **kwargs)
+            meant = self._meant(function)
+            args, kwargs = self._given(meant, args, kwargs)
+            result = meant(*args, **kwargs)
             if hasattr(result, "__await__"):
                 import asyncio
 
                 result = asyncio.run(_awaited(result))
+            result = self._value(function, result)
         except BaseException as error:  # also what ends a program: the worker goes on
             return self._raised(error)
         try:
@@ -126,6 +126,17 @@ class Worker:
                 )
             )
         return value, "", ""
+
+    def _meant(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """What is called, where a call names something of the worker's."""
+        if isinstance(function, codec.Method) and self.target is not None:
+            found: Callable[..., Any] = getattr(self.target, function.name)
+            return found
+        return function
+
+    def _value(self, function: Callable[..., Any], returned: Any) -> Any:
+        """The value of a call that has returned this."""
+        return returned
 
     def _given(
         self, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]

@@ -83,7 +83,7 @@ def need_of(description: TaskDescription) -> Need:
     """What it needs of a pilot's nodes."""
     value = description.value
     kind = description.kind
-    if description.is_queue or (value("raptor_id") and kind in modes.OF_RAPTOR):
+    if description.is_queue or (value("raptor_id") and modes.is_of_raptor(kind)):
         return Need(ranks=0)  # the workers of the raptor have slots
     tags: Mapping[str, Any] = value("tags")
     gpus = float(value("gpus_per_rank"))

@@ -107,6 +107,11 @@ class TaskDescription(Description):
 
     def _check_whole(self, where: str) -> None:
         kind = self.kind
+        if modes.is_registered(kind) and not self.get("raptor_id"):
+            raise UsageError(
+                f"{where}: 'mode' is {kind!r}, which is none of {', '.join(modes.MODES)}; with a"
+                " 'raptor_id' it may be one that a worker has registered"
+            )
         needed = {
             modes.TASK_EXECUTABLE: "executable",
             modes.TASK_SERVICE: "executable",

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from native.errors import UsageError
-from yod.pilot.model.modes import MODES, TASK_EXECUTABLE
+from yod.pilot.model.modes import TASK_EXECUTABLE
 
 Number = (int, float)
 
@@ -32,10 +32,6 @@ class Key(Struct, frozen=True):
 
 def _least(minimum: float) -> Callable[[Any], str]:
     return lambda value: "" if value >= minimum else f"is less than {minimum:g}"
-
-
-def _mode(value: str) -> str:
-    return "" if value in MODES else f"is none of {', '.join(MODES)}"
 
 
 def _texts(value: list[object]) -> str:
@@ -106,7 +102,7 @@ def _none(kind: type, why: str) -> Key:
 TASK_KEYS: dict[str, Key] = {
     "uid": _TEXT,
     "name": _TEXT,
-    "mode": Key((str,), TASK_EXECUTABLE, _mode),
+    "mode": Key((str,), TASK_EXECUTABLE),
     "executable": _TEXT,
     "arguments": _TEXTS,
     "literal": _FLAG,

@@ -29,3 +29,13 @@ OF_RAPTOR = CALLS | {TASK_METHOD, TASK_PROC, TASK_SHELL}
 NEED_RAPTOR = frozenset((TASK_METHOD, RAPTOR_MASTER, RAPTOR_WORKER))
 # A service of the same kind as a task, but that others may wait for.
 PROGRAMS = frozenset((TASK_EXECUTABLE, TASK_SERVICE, TASK_PROC, RAPTOR_MASTER, RAPTOR_WORKER))
+
+
+def is_registered(kind: str) -> bool:
+    """Not one of ours: a worker of a raptor may have registered it."""
+    return kind not in MODES
+
+
+def is_of_raptor(kind: str) -> bool:
+    """The workers of a raptor run it, where one is named."""
+    return kind in OF_RAPTOR or is_registered(kind)

@@ -91,6 +91,8 @@ class Front:
             UsageError: the description is wrong.
         """
         own = TaskDescription(dict(description))
+        if raptor and modes.is_registered(own.kind):
+            own["raptor_id"] = own.get("raptor_id") or raptor
         own.verify()
         uid = own["uid"] = own.get("uid") or self.next_uid()
         where, kind = f"task {uid}", own.kind
@@ -107,7 +109,7 @@ class Front:
 
             own["raptor_id"] = raptor
             make_worker(own, raptor)
-        elif kind in modes.OF_RAPTOR:
+        elif modes.is_of_raptor(kind):
             own["raptor_id"] = own.get("raptor_id") or raptor
             if own["raptor_id"] or kind in modes.CALLS:
                 from yod.pilot.function.codec import pack

@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from yod.pilot.model.modes import MODES
+
 if TYPE_CHECKING:
     from yod.pilot.raptor.front import Front
 
@@ -47,7 +49,16 @@ class Worker:
         self._modes: dict[str, Callable[..., Any]] = {}
 
     def register_mode(self, name: str, dispatcher: Callable[..., Any]) -> None:
-        """Keep a function for a mode. Descriptions have the known modes only."""
+        """Have tasks of a mode run by a function, which gets the task as a dictionary.
+
+        It returns both outputs, the exit code, the value, and what was raised with its traceback,
+        as in the reference; anything else than such a tuple is the value.
+
+        Raises:
+            ValueError: the mode is there already.
+        """
+        if name in self._modes or name in MODES:
+            raise ValueError(f"mode {name} already registered")
         self._modes[name] = dispatcher
 
     def get_dispatcher(self, name: str) -> Callable[..., Any]:
