@@ -102,6 +102,7 @@ def _row(node: Node, jobs: JobTable, parts: tuple[NodeJob, ...], now: float) -> 
         portion=node.access.portion,
         nid=node.address.nid if is_reachable else 0,
         pid=node.address.pid if is_reachable else 0,
+        rogues=clipped(node.rogues) if node.is_up else "",
     )
 
 
@@ -160,7 +161,7 @@ def _estimate(row: NodeRow) -> int:
     drain = 4 * (len(row.drain.reason) + len(row.drain.by)) if row.drain else 0
     kept = row.reservation
     reserved = 4 * (len(kept.owner) + len(kept.reason) + len(kept.by)) if kept else 0
-    texts = 4 * (len(row.name) + len(row.why)) + drain + reserved
+    texts = 4 * (len(row.name) + len(row.why) + len(row.rogues)) + drain + reserved
     return 64 + texts + sum(map(_estimate_of, row.jobs))
 
 

@@ -173,5 +173,5 @@ class Watching:
 
 def _made_of(node: Node, stale_before: float) -> tuple[object, ...]:
     is_stale = node.heard_at < stale_before
-    said = (node.name, node.slots, node.incarnation, node.trouble, node.portion)
+    said = (node.name, node.slots, node.incarnation, node.trouble, node.portion, node.rogues)
     return (node.held, node.is_up, node.orders, *said, is_stale)

@@ -273,8 +273,10 @@ def command(
     driver.start()
     # Its announcement has not waited for these modules.
     from native.hooks import Point
+    from pct.host.health import rogues
     from pct.host.health.after import look_after
 
+    pbs_job = "" if job_secret is None else os.environ.get(rogues.VARIABLE, "")
     watchers = look_after(
         reactor,
         spawner,
@@ -285,6 +287,7 @@ def command(
         checks=() if hooks is None else hooks.hooks.at(Point.HEALTH),
         is_idle=None if is_in_job else lambda: not machine.jobs and not machine.brokers,
         name=name,
+        pbs_job=pbs_job,
     )
     settle()
     reactor.run()
@@ -294,6 +297,8 @@ def command(
     # In the loop: with nothing left to kill it says so at once, and `run` would not hear it.
     reactor.call_soon(lambda: Orphans(reactor).kill(reactor.stop))
     reactor.run()
+    if pbs_job:
+        rogues.kill_left(pbs_job)
     port.close()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)

@@ -27,6 +27,10 @@ class LookAtHost(Action, frozen=True):
     """See how the host is; answered by :class:`HostSeen`."""
 
 
+class LookForRogues(Action, frozen=True):
+    """Look for processes of the batch job that nobody will end."""
+
+
 class RunCheck(Action, frozen=True):
     """Run a check of the site's; answered by :class:`CheckEnded`."""
 
@@ -75,11 +79,16 @@ class Health:
     Args:
         hooks: the site's checks.
         now: seconds, monotonic. The first look is at once if the site has checks.
+        has_rogues: the batch system leaves processes behind; for them the host is looked at
+            also while jobs are there.
     """
 
-    def __init__(self, hooks: tuple[Hook, ...], limits: Limits, now: float) -> None:
+    def __init__(
+        self, hooks: tuple[Hook, ...], limits: Limits, now: float, *, has_rogues: bool = False
+    ) -> None:
         self.state = HealthState.RESTING
         self._hooks = hooks
+        self._has_rogues = has_rogues
         self._every_s = limits.health_s
         self._next: deque[Hook] = deque()
         self._running: Hook | None = None
@@ -112,11 +121,12 @@ class Health:
         return []
 
     def _begin(self, is_idle: bool, now: float) -> list[Action]:
+        actions: list[Action] = [LookForRogues()] if self._has_rogues else []
         if not is_idle:
             self._due = now + self._every_s
-            return []
+            return actions
         self.state, self._due = HealthState.LOOKING, None
-        return [LookAtHost()]
+        return [*actions, LookAtHost()]
 
     def _go_on(self, trouble: str, is_idle: bool, now: float) -> list[Action]:
         self._running = None

@@ -1,4 +1,4 @@
-"""A job on this node, as it is announced to bebopd and shown to people. Pure."""
+"""A node and its jobs, as they are announced to bebopd and shown to people. Pure."""
 
 from __future__ import annotations
 
@@ -10,13 +10,41 @@ from native.ids import PortalId
 from native.machine import Action, Send
 from native.nodelist import format_nodes
 from native.wire import alloc, status
-from native.wire.base import OfAttempt
+from native.wire.base import OfAttempt, clipped
 from pct.brokers import Brokers
-from pct.events import TellBebopd
+from pct.events import HealthChecked, TellBebopd
 from pct.job.machine import Job
+from pct.rare_events import RoguesSeen
 from pct.reservation import Reservation
 
 _OF_ATTEMPTS = (OfAttempt, alloc.Freed)
+
+
+class Condition:
+    """What has been seen of a node.
+
+    Attributes:
+        trouble: why it is to be given to no job; empty: it is well.
+        rogues: processes that its batch system does not end; empty: there are none.
+    """
+
+    def __init__(self) -> None:
+        self.trouble = self.rogues = ""
+
+    def take(self, event: HealthChecked | RoguesSeen) -> str:
+        """Take in what has been seen; the line for the log, empty if it is nothing new."""
+        before = (self.trouble, self.rogues)
+        if isinstance(event, RoguesSeen):
+            self.rogues = clipped(event.rogues)
+            text = f"rogue processes {self.rogues}" if self.rogues else "no rogue process is left"
+        else:
+            self.trouble = clipped(event.trouble)
+            text = f"in trouble: {self.trouble}" if self.trouble else "well again"
+        return text if (self.trouble, self.rogues) != before else ""
+
+    def __str__(self) -> str:
+        trouble = f", in trouble: {self.trouble}" if self.trouble else ""
+        return trouble + (f", rogue processes {self.rogues}" if self.rogues else "")
 
 
 def announcement(
@@ -27,7 +55,7 @@ def announcement(
     jobs: Iterable[Job],
     reservation: Reservation,
     brokers: Brokers,
-    trouble: str,
+    condition: Condition,
     now: float,
 ) -> status.Announce:
     """All that bebopd is told of a node."""
@@ -42,8 +70,9 @@ def announcement(
         reservation.memory,
         tuple([gpu.kind for gpu in reservation.gpus]),
         reservation.groups,
-        trouble,
+        condition.trouble,
         brokers.attempts,
+        condition.rogues,
     )
 
 

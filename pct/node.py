@@ -34,10 +34,11 @@ from pct.account import Gpu
 from pct.admission import Admission
 from pct.brokers import BrokerEvent, Brokers
 from pct.events import DropJob, HealthChecked, Leave, Restart, Several, TellBebopd
-from pct.hosted import announcement, line_of, stamped
+from pct.hosted import Condition, announcement, line_of, stamped
 from pct.job.machine import Job
 from pct.job.progress import JobState
 from pct.peers import Peers
+from pct.rare_events import RoguesSeen
 from pct.reservation import Reservation
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ class Node:
         self._announce_at: float | None = None
         self._heartbeat_s = limits.announce_retry_s
         self._trouble = ""  # with bebopd, as last told
-        self._unfit = ""  # what its health check has found
+        self._condition = Condition()  # as last seen
         self._is_ending = False  # the allocation that it belongs to
         self._is_suspended = False  # the same
         self._is_restarting = False  # when the last job has ended
@@ -136,8 +137,8 @@ class Node:
                 return actions
             case DeadlineReached():
                 return self._deadline_reached(now)
-            case HealthChecked(trouble, is_lost):
-                return self._checked(trouble, is_lost, now)
+            case HealthChecked() | RoguesSeen():
+                return self._checked(event, now)
             case BrokerEvent():
                 return self.brokers.happened(event, self._bebopd, self.number, now)
             case Several(job_id, events) if job_id in self.jobs:
@@ -169,7 +170,7 @@ class Node:
         """For people: a line for the node, and one for each job."""
         slots = f"{self.reservation.slots_used} of {self.reservation.slots} slots in use"
         more = f", bebopd: {self._trouble}" if self._trouble else ""
-        more += f", in trouble: {self._unfit}" if self._unfit else ""
+        more += str(self._condition)
         more += ", restarts when free of jobs" if self._is_restarting else ""
         lines = [f"node {self.number} ({self._name}): {slots}, {len(self.jobs)} jobs{more}"]
         lines += [line_of(job, now) for job in self.jobs.values()]
@@ -268,17 +269,18 @@ class Node:
         self._announce_at = now + self._heartbeat_s
         me = (self.number, self._name, self._address, self._incarnation)
         here = (self.jobs.values(), self.reservation, self.brokers)
-        return [Send(self._bebopd, announcement(*me, *here, self._unfit, now))]
+        return [Send(self._bebopd, announcement(*me, *here, self._condition, now))]
 
-    def _checked(self, trouble: str, is_lost: bool, now: float) -> list[Action]:
-        """The health check has ended; bebopd is told at once of what is new."""
-        before, self._unfit = self._unfit, clipped(trouble)
+    def _checked(self, event: HealthChecked | RoguesSeen, now: float) -> list[Action]:
+        """The node has been looked at; bebopd is told at once of what is new."""
+        text = self._condition.take(event)
         actions: list[Action] = []
-        for job in list(self.jobs.values()) if is_lost else []:
-            actions += self._guarded(job, partial(job.lose, self._unfit, now), now)
-        if self._unfit == before:
+        if isinstance(event, HealthChecked) and event.is_lost:
+            for job in list(self.jobs.values()):
+                lose = partial(job.lose, self._condition.trouble, now)
+                actions += self._guarded(job, lose, now)
+        if not text:
             return actions
-        text = f"in trouble: {self._unfit}" if self._unfit else "well again"
         return [*actions, Log(text), *(self._announce(now) if self.reservation.epoch else ())]
 
     def _accepted(self, source: PortalId, message: status.Accepted, now: float) -> list[Action]:

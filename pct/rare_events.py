@@ -1,9 +1,22 @@
-"""What happens to few jobs: looks at their ranks, requests for remote files, shared input."""
+"""What happens to few jobs: looks at their ranks, requests for remote files, shared input.
+
+And to few nodes: processes that a batch system leaves behind.
+"""
 
 from __future__ import annotations
 
-from native.machine import JobAction, JobEvent
+from native.machine import Event, JobAction, JobEvent
 from pct.events import HelperAction
+
+
+class RoguesSeen(Event, frozen=True):
+    """The host has been looked at for processes of the batch job that nobody ends.
+
+    Attributes:
+        rogues: whose they are, and which; empty: there are none.
+    """
+
+    rogues: str
 
 
 class LookerEnded(JobEvent, frozen=True):

@@ -39,6 +39,7 @@ class Node(Struct, gc=False):  # of no cycle; there may be very many
         is_exclusive: it is given to one job at a time, as a whole.
         trouble: why its PCT finds it not fit for jobs; empty: it is.
         given: memory, GPUs and cores by job; of jobs that have asked for none there is nothing.
+        rogues: processes there that its batch system does not end; empty: there are none.
     """
 
     number: int
@@ -58,6 +59,7 @@ class Node(Struct, gc=False):  # of no cycle; there may be very many
     cores: tuple[CoreGroup, ...] = ()
     given: Mapping[int, Share] = NOT_COUNTED
     trouble: str = ""
+    rogues: str = ""
     portion: Portion = Portion.ANY
     is_exclusive: bool = False
 
@@ -133,6 +135,7 @@ def new_node(number: int, announce: Announce, peer: PortalId, now: float, orders
         gpus=announce.gpus,
         cores=announce.cores,
         trouble=announce.trouble,
+        rogues=announce.rogues,
     )
 
 

@@ -440,5 +440,6 @@ class NodeTable:
         node.name, node.slots = announce.name, announce.slots
         node.address, node.peer = addresses(announce, peer)
         node.incarnation, node.heard_at = announce.incarnation, now
-        node.is_up, node.down_text, node.trouble = True, "", announce.trouble
+        node.is_up, node.down_text = True, ""
+        node.trouble, node.rogues = announce.trouble, announce.rogues
         node.memory, node.gpus, node.cores = same(announce.memory), announce.gpus, announce.cores

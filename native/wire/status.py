@@ -108,6 +108,7 @@ class Announce(Message, frozen=True, tag="status.announce"):
         cores: that ranks can be bound to; empty: to none.
         trouble: why it is to be given to no job; empty: it is well.
         attempts: of the brokers, in their order; empty: the first of each job.
+        rogues: processes there that its batch system does not end; empty: there are none.
     """
 
     node: Annotated[int, Meta(ge=-1, le=NODE_MAX)]
@@ -123,6 +124,7 @@ class Announce(Message, frozen=True, tag="status.announce"):
     cores: CoreGroups = ()
     trouble: Text = ""
     attempts: Annotated[tuple[Attempt, ...], Meta(max_length=SLOTS_MAX)] = ()
+    rogues: Text = ""
 
     def __post_init__(self) -> None:
         demand_distinct("jobs", tuple(job.job_id for job in self.jobs))
@@ -261,6 +263,7 @@ class NodeRow(Part, frozen=True):
         reservation: None: it is given to jobs of all users.
         portion: which jobs it is for.
         nid, pid: where its PCT listens; 0, 0: nowhere that others could connect to.
+        rogues: processes there that its batch system does not end; empty: there are none.
     """
 
     node: NodeNumber
@@ -277,6 +280,7 @@ class NodeRow(Part, frozen=True):
     portion: Portion = Portion.ANY
     nid: U32 = 0
     pid: U32 = 0
+    rogues: Text = ""
 
     @property
     def has_orders(self) -> bool:

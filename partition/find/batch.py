@@ -92,7 +92,7 @@ def job(environment: Mapping[str, str]) -> BatchJob | None:
 
 def id_of(environment: Mapping[str, str]) -> str:
     """What the batch system calls the job that this process belongs to; empty: to none."""
-    for mark in (_SLURM_ID, _PBS_ID, _LSF_ID, *_OAR_IDS):
+    for mark in (_SLURM_ID, PBS_ID, _LSF_ID, *_OAR_IDS):
         if mark in environment:
             return environment[mark] if _ID.fullmatch(environment[mark]) else ""
     return ""
@@ -158,7 +158,7 @@ def _pbs(environment: Mapping[str, str]) -> BatchJob | None:
     # Each task that pbsdsh starts has a number of its own; that of the job's script is 1.
     if environment.get("PBS_TASKNUM", "1") != "1":
         return None
-    return _of_file(PBS, environment[_PBS_ID], environment, "PBS_NODEFILE")
+    return _of_file(PBS, environment[PBS_ID], environment, "PBS_NODEFILE")
 
 
 def _oar(environment: Mapping[str, str]) -> BatchJob | None:
@@ -227,12 +227,12 @@ def _is_count(text: str) -> bool:
     return text.isascii() and text.isdecimal() and 0 < int(text[:7]) <= NODES_MAX
 
 
-_FLUX_URI, _SLURM_ID, _PBS_ID, _LSF_ID = "FLUX_URI", "SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID"
+_FLUX_URI, _SLURM_ID, PBS_ID, _LSF_ID = "FLUX_URI", "SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID"
 _OAR_IDS = ("OAR_JOB_ID", "OAR_JOBID")
 SYSTEMS: Mapping[str, Callable[[Mapping[str, str]], BatchJob | None]] = {
     _FLUX_URI: _flux,
     _SLURM_ID: _slurm,
-    _PBS_ID: _pbs,
+    PBS_ID: _pbs,
     **dict.fromkeys(_OAR_IDS, _oar),
     _LSF_ID: _lsf,
     HOST_FILE_VARIABLE: _host_file,

@@ -99,7 +99,9 @@ def _begin(where: Path, job: BatchJob, limits: Limits, environment: Mapping[str,
                 until_fd=inherited,
                 tag=tag,
             )
-            bebopd = allocator.Starting(where, choice, environment, len(job.slots))
+            # It ends with that descriptor, and is nothing that the job leaves behind.
+            own = {name: value for name, value in environment.items() if name != batch.PBS_ID}
+            bebopd = allocator.Starting(where, choice, own, len(job.slots))
         descriptors.callback(bebopd.close)
         undo.callback(bebopd.abandon)
         found = bebopd.listening()

@@ -62,6 +62,8 @@ def _reasons(row: NodeRow, now: float, stale_s: float) -> Iterator[str]:
         yield f"stale: no word since {_time(now - row.silent_s)}"
     if row.state is not NodeState.DOWN and row.why:
         yield f"in trouble: {shown(row.why)}"
+    if row.rogues:
+        yield f"has rogue processes {shown(row.rogues)}"
     if row.drain is not None:
         by, why = shown(row.drain.by), shown(row.drain.reason)
         yield f"drained by {by} since {_time(row.drain.since)}: {why}"

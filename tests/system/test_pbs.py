@@ -141,3 +141,20 @@ def test_yodctl_in_a_job_is_about_its_hosts(site):
     assert "ended 2 daemons of 2\n" in out
     assert out.endswith("no partition is up\n")
     all_gone(site.hosts, "--job-secret")
+
+
+def test_processes_that_pbs_leaves_behind_are_shown_and_those_of_ranks_are_killed_with_the_job(
+    site,
+):
+    script = (
+        "setsid sleep 611 & YOD_RANK=0 setsid sleep 612 & sleep 613 & yod -sz 2 true;"
+        " until pingd | grep ' rogue '; do :; done; exec sleep 614"
+    )
+    job = site.qsub(script, [0, 1], YOD_HEALTH_S="0.2")
+    wait_until(lambda: " rogue " in job.output.read_text())
+    (line,) = (line for line in job.output.read_text().splitlines() if " rogue " in line)
+    whose = "node 0 has rogue processes of pbs job 0.pbs, which PBS does not end"
+    assert re.fullmatch(whose + r": \d+ \(sleep\), \d+ \(sleep\)", line)
+    job.qdel()
+    all_gone(site.hosts, "/bin/pct", "sleep 612", "sleep 613", "sleep 614")
+    assert "sleep 611" in site.hosts[0].processes().values()

@@ -11,10 +11,12 @@ from native.loop.reactor import Reactor
 from pct.events import HealthChecked
 from pct.health import Health
 from pct.host.health.looks import looks
+from pct.host.health.rogues import look
 from pct.host.health.touching import Touching
 from pct.host.health.watch import HealthWatch
 from pct.host.spawn.spawner import Spawner
 from pct.host.store import Store
+from pct.rare_events import RoguesSeen
 
 
 def look_after(
@@ -23,11 +25,12 @@ def look_after(
     store: Store,
     directories: Sequence[str],
     limits: Limits,
-    handle: Callable[[HealthChecked], None],
+    handle: Callable[[HealthChecked | RoguesSeen], None],
     *,
     checks: tuple[Hook, ...],
     is_idle: Callable[[], bool] | None,
     name: str,
+    pbs_job: str,
 ) -> list[Touching | HealthWatch]:
     """Look after a node from now on; gives what is to be closed in the end.
 
@@ -37,6 +40,7 @@ def look_after(
         checks: the site's.
         is_idle: tells whether no job is on the node; None: only its store is looked after.
         name: of the node.
+        pbs_job: the job of PBS of which the node is; empty: of none.
     """
     touching = Touching(
         reactor,
@@ -49,12 +53,14 @@ def look_after(
     if is_idle is None or not limits.health_s:
         return [touching]
     watch = HealthWatch(
-        Health(checks, limits, reactor.monotonic()),
+        Health(checks, limits, reactor.monotonic(), has_rogues=bool(pbs_job)),
         reactor,
         spawner,
         look=partial(touching.looks, partial(looks, directories, limits)),
         is_idle=is_idle,
         name=name,
         tell=lambda trouble: handle(HealthChecked(trouble)),
+        look_for_rogues=partial(look, pbs_job),
+        tell_rogues=lambda text: handle(RoguesSeen(text)),
     )
     return [touching, watch]

@@ -14,6 +14,7 @@ from pct.health import (
     HostSeen,
     KillCheck,
     LookAtHost,
+    LookForRogues,
     RunCheck,
     Tell,
 )
@@ -32,6 +33,9 @@ class HealthWatch:
         is_idle: tells whether no job is on the node.
         name: of the node, for the site's checks.
         tell: takes why the node is in trouble; empty: it is well.
+        look_for_rogues: gives a new look for processes that nobody ends: empty texts, and last
+            which there are.
+        tell_rogues: takes which; empty: there are none.
     """
 
     def __init__(
@@ -44,6 +48,8 @@ class HealthWatch:
         is_idle: Callable[[], bool],
         name: str,
         tell: Callable[[str], None],
+        look_for_rogues: Callable[[], Iterator[str]] = lambda: iter(()),
+        tell_rogues: Callable[[str], None] = lambda text: None,
     ) -> None:
         self._health = health
         self._reactor = reactor
@@ -52,6 +58,9 @@ class HealthWatch:
         self._is_idle = is_idle
         self._name = name
         self._tell = tell
+        self._look_for_rogues = look_for_rogues
+        self._tell_rogues = tell_rogues
+        self._is_looking_for_rogues = False
         self._check: HookProcesses | None = None
         self._is_closed = False
         self._timer = reactor.timer(lambda: self._handle(DeadlineReached()))
@@ -76,6 +85,10 @@ class HealthWatch:
         match action:
             case LookAtHost():
                 self._look(self._looks())
+            case LookForRogues():
+                if not self._is_looking_for_rogues:
+                    self._is_looking_for_rogues = True
+                    self._seek(self._look_for_rogues(), "")
             case RunCheck(hook):
                 self._run(hook)
             case KillCheck():
@@ -95,6 +108,17 @@ class HealthWatch:
             self._handle(HostSeen(trouble or ""))
         else:
             self._reactor.call_soon(lambda: self._look(left))
+
+    def _seek(self, left: Iterator[str], found: str) -> None:
+        """The same, for processes that nobody ends."""
+        if self._is_closed:
+            return
+        text = next(left, None)
+        if text is None:
+            self._is_looking_for_rogues = False
+            self._tell_rogues(found)
+        else:
+            self._reactor.call_soon(lambda: self._seek(left, text))
 
     def _run(self, hook: Hook) -> None:
         said = (f"YOD_HOOK={Point.HEALTH.value}", f"YOD_NODE_NAME={self._name}")

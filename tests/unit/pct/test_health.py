@@ -9,7 +9,16 @@ from native.limits import Limits
 from native.machine import DeadlineReached, Log, Send
 from native.wire import status
 from pct.events import HealthChecked, HookResult
-from pct.health import CheckEnded, Health, HostSeen, KillCheck, LookAtHost, RunCheck, Tell
+from pct.health import (
+    CheckEnded,
+    Health,
+    HostSeen,
+    KillCheck,
+    LookAtHost,
+    LookForRogues,
+    RunCheck,
+    Tell,
+)
 from pct.host.health.looks import looks
 from tests.unit.allocator.partition_of import Partition, pct, spec
 from tests.unit.allocator.test_operators import rows, states
@@ -84,6 +93,13 @@ def test_nothing_is_looked_at_while_a_job_is_there_and_what_was_seen_then_is_voi
     health, _ = looked()
     assert health.handle(ended(256, b"busy"), False, 162.0) == []
     assert health.deadline() == 222.0
+
+
+def test_for_rogues_the_host_is_looked_at_also_while_a_job_is_there():
+    health = Health((), LIMITS, 100.0, has_rogues=True)
+    assert health.handle(DeadlineReached(), False, 160.0) == [LookForRogues()]
+    assert health.deadline() == 220.0
+    assert health.handle(DeadlineReached(), True, 220.0) == [LookForRogues(), LookAtHost()]
 
 
 # -- the host
