@@ -101,7 +101,7 @@ def of_hosts(
         click.echo(line)
     if chosen := chosen_otherwise(came.state):
         click.echo(chosen)
-    for line in told.lost(came):
+    for line in told.lost(came.lost):
         click.echo(f"yodctl: {line}", err=True)
     if server.running(os.environ) is None:
         warm(None)
@@ -111,9 +111,12 @@ def of_hosts(
 
 def end_hosts(found: State, left: dict[str, str]) -> State:
     """End the PCTs on other hosts; note those on which that fails."""
-    from partition.hosts import down
+    from partition.hosts import down, told
 
-    left |= down.end_all(found, limits.load(os.environ))
+    failed, lost = down.end_all(found, limits.load(os.environ))
+    for line in told.lost(lost):
+        click.echo(f"yodctl: {line}", err=True)
+    left |= failed
     return down.without(found, set(found.started) - left.keys())
 
 

@@ -1,8 +1,8 @@
-"""Ends the PCTs of a partition on other hosts."""
+"""Ends the PCTs of a partition on other hosts, many as a tree, as they were started."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -10,16 +10,16 @@ from msgspec.structs import replace
 from native.limits import Limits
 from partition.find import state
 from partition.find.state import Host, State
-from partition.hosts.ssh import many, scripts
-from partition.hosts.ssh.bringing import Complained, Ended, Event, TimedOut, why
+from partition.hosts.ssh.spread import Plan, Spread, Target
+from partition.hosts.ssh.spreading import Lost
 from partition.up.own import own_directory, own_release
 
 
-def end_all(found: State, limits: Limits) -> dict[str, str]:
+def end_all(found: State, limits: Limits) -> tuple[dict[str, str], Sequence[Lost]]:
     """End every PCT that was started.
 
     Returns:
-        The hosts on which that failed, and why.
+        The hosts on which that failed, and why; and those that have failed to reach further ones.
     """
     return _end(found, found.started, limits)
 
@@ -32,7 +32,8 @@ def end_some(
     Args:
         idle: hosts that very likely have none; it does not matter if they are out of reach.
     """
-    left = _end(found, hosts, limits).keys() - set(idle)
+    failed, _ = _end(found, hosts, limits)
+    left = failed.keys() - set(idle)
     state.save(without(found, set(hosts) - left), where)
 
 
@@ -42,20 +43,21 @@ def without(found: State, ended: Collection[str]) -> State:
     return replace(found, hosts=tuple(hosts))
 
 
-def _end(found: State, hosts: Iterable[str], limits: Limits) -> dict[str, str]:
-    last: dict[str, str] = {}
-    failed: dict[str, str] = {}
-
-    def happened(host: str, event: Event) -> None:
-        match event:
-            case Complained(line) if line.strip():
-                last[host] = line
-            case Ended(status) if status:
-                failed[host] = why(host, status, last.get(host, ""))
-            case TimedOut():
-                failed[host] = f"no answer in {limits.host_down_s:g} s"
-
-    line = scripts.end(own_directory(), found.tag, own_release())
-    calls = [many.Call(host, line) for host in hosts]
-    many.run(calls, found.ssh, limits.host_down_s, limits, happened)
-    return failed
+def _end(
+    found: State, hosts: Iterable[str], limits: Limits
+) -> tuple[dict[str, str], Sequence[Lost]]:
+    plan = Plan(
+        targets=tuple(map(Target, hosts)),
+        ssh=found.ssh,
+        width=limits.ssh_fanout_count,
+        limit_s=limits.host_down_s,
+        silent_s=limits.ssh_silent_s,
+        directory=own_directory(),
+        release=own_release(),
+        tag=found.tag,
+        ends=True,
+    )
+    going = Spread(plan, True)
+    going.run()
+    failed = {host: result.reason for host, result in going.results.items() if result.reason}
+    return failed, going.lost

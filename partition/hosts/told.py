@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from native.wire.status import NodeRow, NodeState
 from partition.find.state import State
 from partition.hosts.names import fold, folded
+from partition.hosts.ssh.spreading import Lost
 from partition.hosts.up import Came
 
 
@@ -33,12 +34,12 @@ def failed(what: Came) -> list[str]:
     ]
 
 
-def lost(what: Came) -> list[str]:
+def lost(relays: Sequence[Lost]) -> list[str]:
     """Hosts that did not go on to others, though they were to."""
     return [
         f"{each.host} has reached no further host ({each.reason}):"
         f" {fold(each.hosts)} {'was' if len(each.hosts) == 1 else 'were'} reached otherwise"
-        for each in what.lost
+        for each in relays
     ]
 
 
@@ -69,7 +70,10 @@ def hosts_ended(found: State, left: Mapping[str, str]) -> str:
 def hosts_left(left: Mapping[str, str]) -> list[str]:
     """On which they have not."""
     names = fold(left)
-    return [f"a pct may be left on {names}; `yodctl down` tries again", *folded(left.items())]
+    return [
+        f"a pct may be left on {names}; `yodctl down --force` tries again",
+        *folded(left.items()),
+    ]
 
 
 def _names(found: State) -> list[str]:

@@ -291,7 +291,7 @@ def test_a_host_that_does_not_answer_is_ended_by_a_later_down(up):
     done = up.yodctl("down")
     assert done.status == 1
     assert done.err.splitlines() == [
-        "yodctl: a pct may be left on node2; `yodctl down` tries again",
+        "yodctl: a pct may be left on node2; `yodctl down --force` tries again",
         "node2: Connection refused",
     ]
     assert set(up.pcts()) == {"node2"}

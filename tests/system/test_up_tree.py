@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import Iterator
 
@@ -16,6 +17,7 @@ from tests.system.test_up_ssh import BIN, Site, hiding
 
 pytestmark = pytest.mark.hosts
 
+ENDS = "end-pcts [0-9a-f]+$"
 ALL = {f"node{number}" for number in range(1, 8)}
 
 
@@ -52,7 +54,7 @@ class Tree(Site):
     def edges(self, what="--starter-fd"):
         """From which host to which something was started."""
         lines = self._noted.read_text().splitlines()
-        return sorted(tuple(line.split()[:2]) for line in lines if what in line)
+        return sorted(tuple(line.split()[:2]) for line in lines if re.search(what, line))
 
     def relays(self):
         """The hosts on which a relay runs, with its process."""
@@ -84,7 +86,34 @@ def test_hosts_that_are_up_start_the_next_ones(tree):
     said = tree.yod("-sz", "7", "sh", "-c", "echo $YOD_RANK $(hostname)")
     assert sorted(said.out.splitlines()) == [f"{rank} node{rank + 1}" for rank in range(7)]
     assert tree.relays() == {}
-    assert tree.yodctl("down").status == 0
+    done = tree.yodctl("down")
+    assert (done.status, done.err) == (0, "")
+    assert "ended the pcts on node[1-7]\n" in done.out
+    assert tree.edges(ENDS) == TREE
+    assert tree.daemons() == []
+
+
+def test_hosts_that_are_dead_at_the_end_are_named_and_those_behind_them_are_ended(tree):
+    assert tree.yodctl("up", "--ssh", "node[1-7]").status == 0
+    tree.ssh.stop(tree.hosts[5])
+    tree.hold("node1", "node4")
+    yodctl = start(tree.head, "yodctl", "down", env=tree.env)
+    wait_until(lambda: set(tree.pcts()) == {"node4", "node5"})
+    os.kill(wait_until(lambda: tree.relays().get("node1")), signal.SIGKILL)
+    _, err = yodctl.communicate(timeout=LIMIT_S)
+    assert (yodctl.returncode, err.decode().splitlines()) == (
+        1,
+        [
+            "yodctl: node1 has reached no further host (its ssh has ended):"
+            " node4 was reached otherwise",
+            "yodctl: a pct may be left on node5; `yodctl down --force` tries again",
+            "node5: Connection refused",
+        ],
+    )
+    assert {("node0", f"node{number}") for number in (4, 6, 7)} <= set(tree.edges(ENDS))
+    assert set(tree.pcts()) == {"node5"}
+    tree.ssh.start(tree.hosts[5])
+    assert tree.yodctl("down", "--force").status == 0
     assert tree.daemons() == []
 
 

@@ -1,4 +1,4 @@
-"""One host on its way to a PCT: a machine, and the words for what went wrong there. Pure.
+"""One host on its way to a PCT, or back: machines, and the words for what went wrong. Pure.
 
 The command on the host says ``yod: starts`` when it has found yod, and ``yod: up`` when bebopd
 has taken the node. All else that it or the host's shell writes is noise, until the command fails:
@@ -34,7 +34,13 @@ class Phase(Enum):
     REACHING = "reaching"  # ssh connects
     STARTING = "starting"  # yod is there, its PCT starts and announces itself
     UP = "up"  # bebopd has taken the node
+    ENDED = "ended"  # no PCT is left there
     FAILED = "failed"
+
+    @property
+    def is_last(self) -> bool:
+        """Nothing follows."""
+        return self in (Phase.UP, Phase.ENDED, Phase.FAILED)
 
 
 class Wrote(Struct, frozen=True):
@@ -103,6 +109,36 @@ class Bringing:
         if self.phase is Phase.STARTING:
             return f"its pct has not reached bebopd at {self._bebopd} in {self._limit_s:g} s"
         return f"no answer in {self._limit_s:g} s"
+
+
+class Ending:
+    """State machine of one host whose PCTs are ended, by a command whose end is its only word.
+
+    Attributes:
+        phase, is_reached, reason: as of :class:`Bringing`.
+    """
+
+    def __init__(self, host: str, limit_s: float) -> None:
+        self.phase = Phase.REACHING
+        self.is_reached = False
+        self.reason = ""
+        self._host = host
+        self._limit_s = limit_s
+        self._last = ""
+
+    def handle(self, event: Event) -> None:
+        """Advance by one event. What comes behind an end changes nothing."""
+        match event:
+            case _ if self.phase.is_last:
+                pass
+            case Complained(line) if line.strip():
+                self._last = line
+            case Ended(status):
+                self.is_reached = status != SSH_FAILED
+                self.phase = Phase.FAILED if status else Phase.ENDED
+                self.reason = why(self._host, status, self._last) if status else ""
+            case TimedOut():
+                self.phase, self.reason = Phase.FAILED, f"no answer in {self._limit_s:g} s"
 
 
 def why(host: str, status: int, last_line: str) -> str:

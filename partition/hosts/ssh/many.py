@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from native.limits import Limits
 from partition.hosts.ssh.bringing import Complained, Ended, Event, TimedOut, Wrote
 
 if TYPE_CHECKING:
@@ -31,25 +30,6 @@ class Call(Struct, frozen=True):
     host: str
     line: str
     given: bytes = b""
-
-
-def run(
-    calls: Iterable[Call],
-    command: str,
-    limit_s: float,
-    limits: Limits,
-    on_event: Callable[[str, Event], None],
-) -> None:
-    """Run commands, and return when all have ended or have had their time.
-
-    Args:
-        command: ssh, perhaps with options, as a shell would split it.
-        on_event: told the host, and what has happened.
-    """
-    many = Many(command, limit_s, limits.ssh_fanout_count)
-    for call in calls:
-        many.call(call, limit_s, on_event)
-    many.run()
 
 
 class Many:

@@ -20,8 +20,8 @@ from partition.hosts.ssh.bringing import (
     Bringing,
     Complained,
     Ended,
+    Ending,
     Event,
-    Phase,
     TimedOut,
     Wrote,
     why,
@@ -58,6 +58,7 @@ class Plan(Struct, frozen=True):
         key: hex, for every PCT.
         machine: the archive of ``release`` is brought to such machines; empty: PCTs are started.
         archive: the name of that file on a relay, beside the release.
+        ends: the PCTs with the tag are ended instead.
     """
 
     targets: tuple[Target, ...]
@@ -73,6 +74,7 @@ class Plan(Struct, frozen=True):
     key: str = ""
     machine: str = ""
     archive: str = ""
+    ends: bool = False
 
 
 def encoded(said: Plan | Said) -> bytes:
@@ -107,7 +109,7 @@ class Spread:
         self._targets = {target.name: target for target in plan.targets}
         again = [target.name for target in plan.targets if target.again]
         self._machine = Spreading(list(self._targets), plan.width, is_first, again)
-        self._direct: dict[str, Bringing] = {}
+        self._direct: dict[str, Bringing | Ending] = {}
         self._heard: set[str] = set()  # relays
         self._last: dict[str, str] = {}  # what relays have complained of last
         self.many = many.Many(plan.ssh, plan.limit_s, plan.width)
@@ -153,6 +155,11 @@ class Spread:
 
     def _start(self, host: str, again: bool) -> None:
         plan, target = self._plan, self._targets[host]
+        if plan.ends:
+            self._direct[host] = Ending(host, plan.limit_s)
+            line = scripts.end(plan.directory, plan.tag, plan.release)
+            self.many.call(many.Call(host, line), plan.limit_s, self._happened)
+            return
         self._direct[host] = Bringing(host, plan.limit_s, plan.bebopd)
         if self._archive:
             kept_as = archive_name(plan.release, host) if self._machine.has_behind(host) else ""
@@ -167,10 +174,10 @@ class Spread:
 
     def _happened(self, host: str, event: Event) -> None:
         direct = self._direct[host]
-        if direct.phase in (Phase.UP, Phase.FAILED):
+        if direct.phase.is_last:
             return
         direct.handle(event)
-        if direct.phase not in (Phase.UP, Phase.FAILED):
+        if not direct.phase.is_last:
             return
         is_cut = not direct.is_reached and (
             isinstance(event, TimedOut) or event == Ended(SSH_FAILED)

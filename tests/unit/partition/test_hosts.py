@@ -18,6 +18,7 @@ from partition.hosts.ssh.bringing import (
     Bringing,
     Complained,
     Ended,
+    Ending,
     Phase,
     TimedOut,
     Wrote,
@@ -121,6 +122,25 @@ REFUSED = (Complained("Connection refused"), Ended(SSH_FAILED))
 )
 def test_a_host_goes_its_way(events, phase, is_reached, reason):
     assert brought(*events) == (phase, is_reached, reason)
+
+
+@pytest.mark.parametrize(
+    ("events", "phase", "is_reached", "reason"),
+    [
+        ((Wrote("ended 1"),), Phase.REACHING, False, ""),
+        ((Wrote("ended 1"), Ended(0)), Phase.ENDED, True, ""),
+        ((Ended(0), TimedOut(), Ended(1)), Phase.ENDED, True, ""),
+        (REFUSED, Phase.FAILED, False, "Connection refused"),
+        ((*REFUSED, Ended(0)), Phase.FAILED, False, "Connection refused"),
+        ((Complained("x"), Complained(" "), Ended(1)), Phase.FAILED, True, "x"),
+        ((TimedOut(),), Phase.FAILED, False, "no answer in 20 s"),
+    ],
+)
+def test_a_host_whose_pcts_are_ended_goes_its_way(events, phase, is_reached, reason):
+    machine = Ending("n1", 20.0)
+    for event in events:
+        machine.handle(event)
+    assert (machine.phase, machine.is_reached, machine.reason) == (phase, is_reached, reason)
 
 
 def test_a_host_keeps_its_number_and_a_new_one_gets_the_next():
