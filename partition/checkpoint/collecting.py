@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from contextlib import closing
 
 from native import nodelist
-from partition.checkpoint import files, marks
+from partition.checkpoint import digests, files, marks
 from partition.checkpoint.inotify import Inotify
 
 _NAMED_COUNT = 4  # ranks, where more have not saved themselves
@@ -127,17 +127,21 @@ def _late(awaited: dict[int, str]) -> str:
 
 def record(place: int, ranks: Sequence[int], here: str) -> tuple[files.NodeRecord, int]:
     """What is in the directories of a node's ranks, and its bytes; it outlives the host."""
-    found, total = [], 0
+    names: list[tuple[int, str]] = []
     for rank in ranks:
-        path = os.path.join(here, files.rank_directory(rank))
-        own = []
-        for name in files.files_below(path):
-            size, digest = files.measure(os.path.join(path, name), is_synced=True)
-            own.append(files.File(name, size, digest))
-            total += size
-        files.sync_directory(path)
-        found.append(files.RankRecord(rank, tuple(own)))
-    return files.NodeRecord(place, tuple(found)), total
+        below = os.path.join(here, files.rank_directory(rank))
+        names += [(rank, name) for name in files.files_below(below)]
+    paths = [os.path.join(here, files.rank_directory(rank), name) for rank, name in names]
+    found: dict[int, list[files.File]] = {rank: [] for rank in ranks}
+    total = 0
+    measured = digests.of_files(paths, is_synced=True)
+    for (rank, name), (size, digest) in zip(names, measured, strict=True):
+        found[rank].append(files.File(name, size, digest))
+        total += size
+    for rank in ranks:
+        files.sync_directory(os.path.join(here, files.rank_directory(rank)))
+    records = tuple(files.RankRecord(rank, tuple(own)) for rank, own in found.items())
+    return files.NodeRecord(place, records), total
 
 
 def given() -> bytes:

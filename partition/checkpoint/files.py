@@ -8,7 +8,6 @@ another name: what is called a checkpoint is whole.
 from __future__ import annotations
 
 import os
-from _blake2 import blake2b
 from collections.abc import Iterator
 from typing import TypeVar
 
@@ -17,13 +16,13 @@ from msgspec import DecodeError, Struct, ValidationError, json
 from native.errors import YodError
 from native.text import shown
 from native.wire.alloc import NodeSpec
+from partition.checkpoint import digests
 
-VERSION = 1
+VERSION = 2
+VERSIONS = (1, VERSION)  # that can be read; they differ in the digests of files
 PREFIX = "checkpoint."
 MANIFEST = "manifest.json"
 SAVED = "saved"  # the file by which a rank says that it has saved itself
-DIGEST_BYTES = 32
-_PIECE_BYTES = 1 << 20
 
 _S = TypeVar("_S", bound=Struct)
 
@@ -33,7 +32,7 @@ class File(Struct, frozen=True):
 
     Attributes:
         name: its path in the rank's directory.
-        digest: BLAKE2b-256, in hex.
+        digest: in hex, by :mod:`partition.checkpoint.digests`.
     """
 
     name: str
@@ -132,7 +131,7 @@ def read(path: str, kind: type[_S]) -> tuple[_S, str]:
     try:
         with open(path, "rb") as file:
             data = file.read()
-        return json.decode(data, type=kind), digest_of(data)
+        return json.decode(data, type=kind), digests.of_record(data)
     except OSError as error:
         raise BrokenError(f"{shown(path)}: {error.strerror}") from None
     except (DecodeError, ValidationError, UnicodeDecodeError, ValueError) as error:
@@ -146,24 +145,7 @@ def write(path: str, record: Struct) -> str:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
-    return digest_of(data)
-
-
-def digest_of(data: bytes) -> str:
-    """BLAKE2b-256, in hex."""
-    return blake2b(data, digest_size=DIGEST_BYTES).hexdigest()
-
-
-def measure(path: str, *, is_synced: bool = False) -> tuple[int, str]:
-    """Size and digest of a file; ``is_synced``: it outlives the host from now on."""
-    hashed, size = blake2b(digest_size=DIGEST_BYTES), 0
-    with open(path, "rb") as file:
-        while piece := file.read(_PIECE_BYTES):
-            hashed.update(piece)
-            size += len(piece)
-        if is_synced:
-            os.fsync(file.fileno())
-    return size, hashed.hexdigest()
+    return digests.of_record(data)
 
 
 def files_below(directory: str) -> Iterator[str]:

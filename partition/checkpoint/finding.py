@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from native.errors import UsageError
 from native.text import shown
-from partition.checkpoint import files
+from partition.checkpoint import digests, files
 from partition.checkpoint.committing import numbers
 from partition.checkpoint.files import BrokenError, Manifest, NodeRecord
 
@@ -43,7 +43,7 @@ def look(path: str) -> Found:
         manifest, _ = files.read(os.path.join(path, files.MANIFEST), Manifest)
     except BrokenError as error:
         return Found(path, None, str(error))
-    if manifest.version != files.VERSION:
+    if manifest.version not in files.VERSIONS:
         return Found(path, None, f"{shown(path)}: of version {manifest.version}")
     return Found(path, manifest, "")
 
@@ -90,23 +90,41 @@ def check(path: str, manifest: Manifest) -> None:
         BrokenError: the text names the first that differs.
     """
     ranks = set()
+    written: dict[str, files.File] = {}
     for name, digest in manifest.nodes.items():
         record, is_digest = files.read(os.path.join(path, name), NodeRecord)
         if is_digest != digest:
-            raise BrokenError(f"{shown(os.path.join(path, name))}: changed since it was written")
+            raise BrokenError(_changed(os.path.join(path, name)))
         for rank in record.ranks:
             ranks.add(rank.rank)
             below = os.path.join(path, files.rank_directory(rank.rank))
-            for file in rank.files:
-                _check_file(os.path.join(below, file.name), file)
+            written.update((os.path.join(below, file.name), file) for file in rank.files)
     if not ranks <= set(range(manifest.ranks)):  # one that had ended before has no record
         raise BrokenError(f"{shown(path)}: a rank that the job did not have")
-
-
-def _check_file(path: str, file: files.File) -> None:
     try:
-        measured = files.measure(path)
+        _compare(written, manifest.version)
     except OSError as error:
-        raise BrokenError(f"{shown(path)}: {error.strerror}") from None
-    if measured != (file.size, file.digest):
-        raise BrokenError(f"{shown(path)}: changed since it was written")
+        raise BrokenError(f"{shown(error.filename or path)}: {error.strerror}") from None
+
+
+def _compare(written: dict[str, files.File], version: int) -> None:
+    """Compare files with what was written of them, the sizes first.
+
+    Raises:
+        BrokenError: one differs.
+        OSError: one cannot be read.
+    """
+    for path, file in written.items():
+        if os.stat(path).st_size != file.size:
+            raise BrokenError(_changed(path))
+    if version == 1:
+        measured = map(digests.of_file_version_1, written)
+    else:
+        measured = iter(digests.of_files(list(written)))
+    for (path, file), found in zip(written.items(), measured, strict=True):
+        if found != (file.size, file.digest):
+            raise BrokenError(_changed(path))
+
+
+def _changed(path: str) -> str:
+    return f"{shown(path)}: changed since it was written"

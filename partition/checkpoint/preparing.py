@@ -12,7 +12,7 @@ from native.allocated import ALLOCATION_VARIABLE
 from native.errors import UsageError
 from native.text import shown
 from native.wire.group import RECIPE_MAX_BYTES, Checkpoints, RankFiles
-from partition.checkpoint import contained, files, finding
+from partition.checkpoint import contained, digests, files, finding
 from yod.plan.checkpoint import Backend, Checkpointing
 from yod.plan.checkpoint_options import DIRECTORY
 from yod.plan.invocation import Invocation
@@ -67,7 +67,7 @@ def prepared(
             files.RecipeMember(tuple(map(_text, member.words)), replace(member.spec, nodes=()))
             for member in own
         ),
-        environment=files.digest_of(b"\0".join(sorted(plan.arguments.environment))),
+        environment=digests.of_record(b"\0".join(sorted(plan.arguments.environment))),
         mpi=chosen.mpi or " ".join(protocol.value for protocol in plan.mpi.offered),
         yod=str(files.VERSION),
         backend=(chosen.backend or Backend.SIGNAL).value,
