@@ -14,6 +14,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 _PR_GET_CHILD_SUBREAPER = 37
 
 _STAT_BYTES = 4096
+_INIT, _PROGRAM_FD = "yod-init", 63  # native/init/fds.h: a descriptor of the program's process
 
 _lock = _thread.allocate_lock()
 _needed_count = 0
@@ -35,6 +36,22 @@ def stat_of(unix_pid: int | str) -> list[bytes]:
         return []
     finally:
         os.close(fd)
+
+
+def program_behind(unix_pid: int) -> int:
+    """The process of the user's program, where the rank's own is `yod-init`; else the rank's own.
+
+    -1: the program has ended, or does not run yet.
+    """
+    try:
+        if os.path.basename(os.readlink(f"/proc/{unix_pid}/exe")) != _INIT:
+            return unix_pid
+        with open(f"/proc/{unix_pid}/fdinfo/{_PROGRAM_FD}", encoding="ascii") as file:
+            return next((int(line.split()[1]) for line in file if line.startswith("Pid:")), -1)
+    except FileNotFoundError:
+        return -1
+    except OSError:  # hidden: nobody but root has such ranks
+        return unix_pid
 
 
 def become_subreaper() -> None:

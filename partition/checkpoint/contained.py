@@ -95,6 +95,8 @@ def demand_saveable(members: list[Member], options: Options) -> None:
         why = "--pty: it cannot save a terminal"
     elif options.has_portals:
         why = "--with-portals: it cannot save connections of ranks"
+    elif options.wants_stacks:
+        why = "-bt: it cannot save processes that are traced"
     if why:
         raise UsageError(f"{BY} criu with {why}; by {BY} signal the program saves itself")
 

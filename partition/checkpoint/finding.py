@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from native.errors import UsageError
@@ -117,10 +118,11 @@ def _compare(written: dict[str, files.File], version: int) -> None:
     for path, file in written.items():
         if os.stat(path).st_size != file.size:
             raise BrokenError(_changed(path))
+    measured: Iterable[digests.Measured]
     if version == 1:
         measured = map(digests.of_file_version_1, written)
     else:
-        measured = iter(digests.of_files(list(written)))
+        measured = digests.of_files(list(written))
     for (path, file), found in zip(written.items(), measured, strict=True):
         if found != (file.size, file.digest):
             raise BrokenError(_changed(path))

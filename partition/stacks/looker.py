@@ -2,7 +2,8 @@
 
 A Python process is looked at by py-spy, any other by eu-stack or gdb, what none of them can tell
 by the kernel: the system call in which it waits. The processes of a rank are those of its
-session; the tree has them under their names.
+session; the tree has them under their names. Of a rank that CRIU can write down they are those of
+the program behind ``yod-init``.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from native import nodelist
-from native.host.process import stat_of
+from native.host.process import program_behind, stat_of
 from yod.launch.stacks.tree import Tree
 
 AT_ONCE = 4
@@ -54,15 +55,14 @@ def run(words: Sequence[str]) -> int:
     ranks = nodelist.parse(words[0])
     unix_pids = [int(word) for word in words[1].split(",")]
     missing = Missing()
-    sessions = _sessions(set(unix_pids))
     if len(words) > 2:
         threads = [int(word) for word in words[2].split(",")]
         wanted = list(zip(ranks, unix_pids, threads, strict=True))
     else:
         wanted = [
             (rank, unix_pid, unix_pid)
-            for rank, leader in zip(ranks, unix_pids, strict=True)
-            for unix_pid in sessions.get(leader, [])[:PROCESSES_MAX]
+            for rank, own in zip(ranks, _processes(unix_pids), strict=True)
+            for unix_pid in own[:PROCESSES_MAX]
         ]
     tree = Tree()
     with ThreadPoolExecutor(AT_ONCE) as pool:
@@ -77,18 +77,22 @@ def run(words: Sequence[str]) -> int:
     return 0
 
 
-def _sessions(leaders: set[int]) -> dict[int, list[int]]:
-    """The processes of each session, their leader first."""
+def _processes(unix_pids: Sequence[int]) -> list[list[int]]:
+    """The processes of each rank's program, its own first."""
+    programs = [program_behind(unix_pid) for unix_pid in unix_pids]
     found: dict[int, list[int]] = {}
+    sessions: dict[int, int] = {}
     for name in os.listdir("/proc"):
-        if not name.isdigit():
-            continue
-        fields = stat_of(name)
-        if fields and fields[0] != b"Z" and int(fields[3]) in leaders:
-            found.setdefault(int(fields[3]), []).append(int(name))
-    return {
-        leader: sorted(each, key=lambda pid: (pid != leader, pid)) for leader, each in found.items()
-    }
+        if name.isdigit() and (fields := stat_of(name)) and fields[0] != b"Z":
+            sessions[int(name)] = session = int(fields[3])
+            found.setdefault(session, []).append(int(name))
+    processes = []
+    for unix_pid, program in zip(unix_pids, programs, strict=True):
+        session = sessions.get(program, -1)
+        not_its = session if program != unix_pid else -1  # below yod-init another one leads it
+        own = [each for each in found.get(session, []) if each != not_its]
+        processes.append(sorted(own, key=lambda each: (each != program, each)))
+    return processes
 
 
 def _frames(unix_pid: int, thread: int, missing: Missing) -> list[str]:
@@ -176,7 +180,8 @@ def _python_frames(
     said = _said([program, "dump", "--json", *options, "--pid", str(unix_pid)], missing)
     try:
         threads = json.loads(said) if said else []
-        main = next(each for each in threads if each["os_thread_id"] in (None, thread))
+        ids = (None, *_ids(thread))
+        main = next(each for each in threads if each["os_thread_id"] in ids)
         frames = [
             (
                 f"{each['name']} ({each['short_filename'] or each['filename']}:{each['line']})",
@@ -187,6 +192,16 @@ def _python_frames(
     except (ValueError, LookupError, TypeError, StopIteration):
         return []
     return frames
+
+
+def _ids(thread: int) -> list[int]:
+    """The numbers of a thread, here first: what it has noted itself is that of its namespace."""
+    try:
+        with open(f"/proc/{thread}/status", encoding="ascii", errors="replace") as file:
+            found = next((line.split()[1:] for line in file if line.startswith("NSpid:")), [])
+    except OSError:
+        found = []
+    return [thread, *map(int, found)]
 
 
 def _by_eu_stack(unix_pid: int, thread: int, missing: Missing) -> list[str]:

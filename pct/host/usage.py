@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from native.host.process import stat_of
+from native.host.process import program_behind, stat_of
 
 _TICK_MS = 1000 // os.sysconf("SC_CLK_TCK")
 _PARENT, _SESSION = 1, 3  # fields of /proc/PID/stat behind the name
@@ -29,6 +29,9 @@ def _of_all(unix_pids: Mapping[int, int]) -> dict[int, int]:
     """One pass over the processes of this host."""
     stats = {int(name): stat_of(name) for name in os.listdir("/proc") if name.isdigit()}
     rank_of = {unix_pid: rank for rank, unix_pid in unix_pids.items()}
+    for own in list(rank_of):  # a program below yod-init has another session
+        if (program := program_behind(own)) != own and stats.get(program):
+            rank_of[int(stats[program][_SESSION])] = rank_of[program] = rank_of[own]
     found = {rank: 0 for rank, unix_pid in unix_pids.items() if stats.get(unix_pid)}
     for unix_pid, fields in stats.items():
         if not fields:

@@ -6,10 +6,14 @@ import json
 import os
 import signal
 import subprocess
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from native.host.process import program_behind
+from partition.checkpoint import contained
+from pct.host import usage
 from tests.support.criu import needs_criu
 from tests.support.partition import BIN, Done, Partition, finish
 from tests.support.wait import read_until, wait_until
@@ -149,6 +153,42 @@ def test_more_ranks_than_processors_are_written_down_and_all_go_on(embedded, tmp
     assert [again.out.count(f" at {n}\n") for n in (3, 4, 9)] == [0, size, size]
 
 
+def test_stacks_are_those_of_the_program_before_and_behind_a_restart(embedded, tmp_path):
+    study = Study(embedded, tmp_path)
+    yod = study.start(size=2)
+    shown = study.command("stack", study.job_id(yod)).out
+    assert shown.startswith("[0..1] python") and "<module> (count.py:" in shown
+    assert study.checkpoint(yod, "--kill").status == 0
+    assert finish(yod).status == 75
+    study.let(4)
+    with embedded.start_yod("--restart", str(study.kept), env=study.env) as again:
+        read_until(again.stdout.fileno(), b" at 4\n", times=2)
+        shown = study.command("stack", study.job_id(again)).out
+        assert shown.startswith("[0..1] python") and "<module> (count.py:" in shown
+        again.terminate()
+
+
+def test_the_time_of_a_program_in_namespaces_is_that_of_its_rank(tmp_path):
+    programs = (("sh", "-c", "while :; do :; done"), ("sleep", "600"))
+    with ExitStack() as stack:
+        ranks: dict[int, int] = {}
+        for rank, words in enumerate(programs):
+            command = (contained.INIT, "/bin/true", "start", f"/bin/{words[0]}", *words)
+            env = {**os.environ, "YOD_RANK": str(rank)}
+            process = subprocess.Popen(
+                command, env=env, stdin=subprocess.DEVNULL, start_new_session=True
+            )
+            stack.callback(process.wait)
+            stack.callback(process.terminate)
+            ranks[rank] = process.pid
+        wait_until(lambda: usage.read(ranks, is_whole=True)[0] >= 100)
+        assert usage.read(ranks, is_whole=True)[1] < 100
+        behind = [program_behind(unix_pid) for unix_pid in ranks.values()]
+        assert [Path(f"/proc/{each}/comm").read_text() for each in behind] == ["sh\n", "sleep\n"]
+    assert program_behind(os.getpid()) == os.getpid()
+    assert [program_behind(unix_pid) for unix_pid in ranks.values()] == [-1, -1]
+
+
 def test_a_job_goes_on_behind_its_checkpoint_by_criu(study):
     yod = study.start()
     assert study.checkpoint(yod, "--check").out.endswith(": a checkpoint can be made\n")
@@ -209,6 +249,7 @@ def test_without_criu_a_launch_says_what_to_install_and_starts_nothing(embedded,
         ("--gpus-per-rank=1", "GPUs: it cannot save their state"),
         ("--gpus-per-node=1", "GPUs: it cannot save their state"),
         ("--with-portals", "--with-portals: it cannot save connections of ranks"),
+        ("-bt", "-bt: it cannot save processes that are traced"),
     ],
 )
 def test_what_criu_cannot_save_is_refused_before_the_job_begins(embedded, tmp_path, option, why):
