@@ -276,7 +276,7 @@ def test_the_program_of_the_page_goes_on_where_it_was(study, tmp_path):
     lines = page.partition("    import time\n")[2].partition("    print(n)\n")[0].splitlines()
     program = "\n".join(["import time", *(line[4:] for line in lines), "print(n)\n"])
     study.program.write_text(
-        program.replace("600", "30").replace("n = int", "print('up', flush=True); n = int", 1)
+        program.replace("600", "60").replace("n = int", "print('up', flush=True); n = int", 1)
     )
     words = ("-sz", "2", "python", str(study.program))
     yod = study.partition.start_yod(
@@ -286,7 +286,7 @@ def test_the_program_of_the_page_goes_on_where_it_was(study, tmp_path):
     yod.send_signal(signal.SIGTERM)
     assert finish(yod).status == 75
     done = study.partition.yod("--restart", str(study.kept))
-    assert (done.status, done.out.count("30\n")) == (0, 2)
+    assert (done.status, done.out.count("60\n")) == (0, 2)
 
 
 @pytest.mark.cold
