@@ -30,6 +30,8 @@ class Option:
         may_lack_value: only what follows ``=`` does; without that its value is empty.
         help: a line for the user.
         metavar: what its value is called there.
+        variable: of the environment, which gives the value where the command line has none;
+            empty: there is no such.
     """
 
     def __init__(
@@ -39,12 +41,14 @@ class Option:
         help: str = "",
         metavar: str = "",
         may_lack_value: bool = False,
+        variable: str = "",
     ) -> None:
         self.spellings = spellings
         self.takes_value = takes_value
         self.help = help
         self.metavar = metavar
         self.may_lack_value = may_lack_value
+        self.variable = variable
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Option) and vars(self) == vars(other)
@@ -117,6 +121,39 @@ def parse(
         given.setdefault(name, []).append(words.pop(0) if takes_value[name] else "")
     if words[:1] == ["--"]:
         words.pop(0)
+    return given, words
+
+
+def read_exact(
+    argv: Sequence[str], options: Iterable[Option]
+) -> tuple[dict[str, str], list[str]] | None:
+    """Read a command line that has nothing but options in their full spellings, and words.
+
+    For a command whose start must be quick, and which has a slower reader for all the rest:
+    shortened names, values at once behind a letter, and whatever is wrong.
+
+    Returns:
+        By each option's first spelling its last value (an empty text for one without a value),
+        and the words from the first that is no option; None: the line has something else.
+    """
+    by_name = {name: option for option in options for name in option.spellings}
+    given: dict[str, str] = {}
+    words = list(argv)
+    while words and words[0].startswith("-") and words[0] != "-":
+        word = words.pop(0)
+        if word == "--":
+            break
+        name, separator, value = word.partition("=")
+        option = by_name.get(name)
+        if option is None or (separator and (not option.takes_value or len(name) == 2)):
+            return None
+        if option.takes_value and not separator:
+            if not words:
+                return None
+            value = words.pop(0)
+        if option.takes_value and not value:
+            return None
+        given[option.spellings[0]] = value
     return given, words
 
 

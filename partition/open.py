@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from native.limits import Limits
 from native.loop.reactor import Reactor
 from native.port.port import Opened
-from yod.plan.prepared import Reach
+from yod.plan.reach import Reach
 
 if TYPE_CHECKING:
     from pct.host.capacity import Capacity

@@ -46,7 +46,7 @@ from partition.broker.machine import (
 )
 from partition.broker.wanted import Wanted
 from partition.find.remote import facing_node
-from yod.plan.prepared import Reach
+from yod.plan.reach import Reach
 
 _READ_BYTES = 65536
 

@@ -45,7 +45,7 @@ from partition.broker.nodes import AllocatedNodes
 from partition.broker.partition import Entrance
 from partition.broker.wanted import Wanted
 from partition.find import discover
-from yod.plan.prepared import Reach
+from yod.plan.reach import Reach
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 

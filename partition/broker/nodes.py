@@ -37,7 +37,7 @@ from yod.launch.closing import LOG_VARIABLE, NO_LOG
 from yod.launch.events import Interrupted, SignalToPass, SuspensionAsked, TimeLimitAsked
 from yod.plan.invocation import Invocation
 from yod.plan.plan import Member, Options
-from yod.plan.prepared import Reach
+from yod.plan.reach import Reach
 
 # The loss of a PCT or of a node ends the steps there, and no others.
 _OPTIONS = Options(

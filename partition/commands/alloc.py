@@ -14,8 +14,9 @@ from native.host import process, stdio
 from native.wire.base import SIZE_MAX
 from partition.broker.driver import hold
 from partition.broker.wanted import Wanted
-from partition.commands.words import SIGNAL, bound, in_queue
+from partition.commands.words import takes
 from partition.find import batch
+from partition.submit.options import BOUND, IN_QUEUE, SIGNAL
 from partition.submit.signals import early
 from partition.submit.terms import terms
 from yod.plan.shape import made, spec_of
@@ -31,12 +32,11 @@ from yod.plan.shape import made, spec_of
 @click.option("--mem-per-rank", "rank_memory", metavar="SIZE", help="Memory for each slot of -sz.")
 @click.option("--gpus-per-node", "node_gpus", type=int, metavar="N", help="GPUs on each node.")
 @click.option("--gpus-per-rank", "gpus", type=int, metavar="N", help="GPUs for each slot of -sz.")
-@bound
+@takes(BOUND)
 @click.option("--distribution", metavar="HOW", help="Over nodes: block, cyclic, plane=K.")
 @click.option("--exclusive", "is_exclusive", is_flag=True, help="All slots of unused nodes.")
 @click.option("-time", "time_text", metavar="T", help="For so long: minutes, or h:mm:ss.")
-@in_queue
-@SIGNAL
+@takes({**IN_QUEUE, "warning": SIGNAL})
 @click.option("-wait", "wait_s", type=click.FloatRange(0), metavar="S", help="For nodes, at most.")
 @click.option("--partition", default="", metavar="ADDRESS", help="host:port, unix:PATH, embedded.")
 @click.option("-quiet", "is_quiet", is_flag=True, help="No status messages.")

@@ -4,23 +4,54 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 from msgspec import json
 
 from native import limits
+from native.options import Option
+from partition.submit import options
 
 FAILED = 1
 
+F = TypeVar("F", bound=Callable[..., Any])
+
 JSON = click.option("--json", "is_json", is_flag=True, help="For programs.")
-SIGNAL = click.option(
-    "-signal", "warning", metavar="[B:]SIG@S", help="Before its time is over: to steps; B: to it."
-)
+
+
+def takes(
+    options: Mapping[str, Option], types: Mapping[str, click.ParamType[Any]] | None = None
+) -> Callable[[F], F]:
+    """Give a command options of ours; it takes each by its name, as text or None, or as a flag.
+
+    Args:
+        types: of values that are no text, by the options' names.
+    """
+
+    def given(command: F) -> F:
+        for name, option in reversed(list(options.items())):
+            command = click.option(
+                *option.spellings,
+                name,
+                type=(types or {}).get(name),
+                is_flag=not option.takes_value or None,
+                envvar=option.variable or None,
+                metavar=option.metavar or None,
+                help=option.help,
+            )(command)
+        return command
+
+    return given
+
+
 PARTITION = click.option(
-    "--partition", default="", metavar="ADDRESS", help="host:port or unix:PATH of the bebopd."
+    *options.PARTITION.spellings,
+    default="",
+    metavar=options.PARTITION.metavar,
+    help=options.PARTITION.help,
 )
 
 
@@ -32,36 +63,6 @@ def print_lines(lines: Sequence[str]) -> None:
 def print_json(value: object) -> None:
     """To standard output, for programs."""
     sys.stdout.write(json.format(json.encode(value), indent=1).decode() + "\n")
-
-
-_BOUND = (
-    ("--ranks-per-socket", "per_socket", "K", "At most so many on a socket; bound to cores."),
-    ("--sockets-per-node", "sockets", "S", "On so many sockets of each node; likewise."),
-    ("--ranks-per-numa", "per_numa", "K", "At most so many in a NUMA node; likewise."),
-    ("--ranks-per-core", "per_core", "1", "Each is bound to cores of its own."),
-    ("--threads-per-core", "threads", "T", "Bound to so many hardware threads of each core."),
-)
-
-
-def in_queue(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options about queues; it takes each as text or None."""
-    for names, variable, metavar, text in reversed(
-        (
-            (("-queue", "-p", "queue"), "YODJOB_QUEUE", "NAME", "Of the partition; see bebopd."),
-            (("-account", "-A", "account"), "YODJOB_ACCOUNT", "NAME", "That is charged for it."),
-            (("-licenses", "-L", "licences"), None, "NAME:N", "Needed while it has slots."),
-            (("--constraint", "-C", "constraint"), None, "EXPR", "Features of its nodes: a&b."),
-        )
-    ):
-        command = click.option(*names, envvar=variable, metavar=metavar, help=text)(command)
-    return command
-
-
-def bound(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options that bind ranks to cores; it takes each as text or None."""
-    for option, name, metavar, text in reversed(_BOUND):
-        command = click.option(option, name, metavar=metavar, help=text)(command)
-    return command
 
 
 def takes_ids(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -34,7 +34,7 @@ _COMMANDS = {
     "pct": "pct.cli",
     "pingd": "partition.pingd",
     "yodctl": "partition.yodctl",
-    "yodjob": "partition.yodjob",
+    "yodjob": "partition.commands.every",
 }
 
 

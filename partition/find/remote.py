@@ -24,7 +24,7 @@ from native.text import shown
 from native.wire.alloc import Grant
 from native.wire.placed import GrantedNode
 from partition.find.discover import Where
-from yod.plan.prepared import Reach
+from yod.plan.reach import Reach
 
 CREDENTIAL_S = 200.0  # munged takes one for 300 s
 _NIDS_IN_TABLE = 1 << 24  # below it a nid is no IPv4 address

@@ -9,7 +9,6 @@ Pure, but for the year of a time without one (``#PBS -a``).
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 
@@ -96,6 +95,8 @@ def read(text: str, known: Sequence[Option]) -> Read:
     for number, line in _head(text):
         for mark, take in _MARKS:
             if line.startswith(mark) and line[len(mark) : len(mark) + 1] in (" ", "\t"):
+                import shlex  # few scripts have such a line
+
                 try:
                     words = shlex.split(line[len(mark) :], comments=True)
                     before = len(found.words)

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from native import limits as limits_module
 from native import nodelist, pattern
 from native.errors import PartitionError, Refusal, UsageError
-from native.options import Option, parse
+from native.options import parse
 from native.text import shown
 from native.wire.alloc import NodeSpec
 from native.wire.batch import Forecast, Submit, Submitted, Task
@@ -27,6 +27,7 @@ from partition.submit.message import (
     submission,
     wrapped,
 )
+from partition.submit.options import IN_SCRIPT
 from partition.submit.signals import early
 from partition.submit.terms import terms as terms_of
 from yod.plan.after import parse as parse_after
@@ -49,44 +50,6 @@ _OF_THE_SHAPE = (
 )
 
 _TERMS = ("queue", "account", "licences", "nice", "requeue_on", "constraint")
-
-# What a #YOD line may say; the names are those of the command's parameters.
-_OPTIONS = {
-    "size": Option(("-sz", "-n"), True),
-    "nodes": Option(("-list",), True),
-    "node_count": Option(("-N", "-nodes"), True),
-    "per_node": Option(("--ranks-per-node",), True),
-    "cores": Option(("--cores-per-rank",), True),
-    "memory": Option(("--mem",), True),
-    "rank_memory": Option(("--mem-per-rank",), True),
-    "node_gpus": Option(("--gpus-per-node",), True),
-    "gpus": Option(("--gpus-per-rank",), True),
-    "per_socket": Option(("--ranks-per-socket",), True),
-    "sockets": Option(("--sockets-per-node",), True),
-    "per_numa": Option(("--ranks-per-numa",), True),
-    "per_core": Option(("--ranks-per-core",), True),
-    "threads": Option(("--threads-per-core",), True),
-    "distribution": Option(("--distribution",), True),
-    "is_exclusive": Option(("--exclusive",), False),
-    "is_held": Option(("-hold", "--hold", "-H"), False),
-    "time_text": Option(("-time",), True),
-    "output": Option(("-o", "-output"), True),
-    "name": Option(("-name", "-J"), True),
-    "warning": Option(("-signal",), True),
-    "after": Option(("--after",), True),
-    "array": Option(("-array", "--array", "-a"), True),
-    "begin": Option(("-begin", "--begin", "-b"), True),
-    "deadline": Option(("-deadline", "--deadline"), True),
-    "directory": Option(("-directory", "--chdir"), True),
-    "queue": Option(("-queue", "-p"), True),
-    "account": Option(("-account", "-A"), True),
-    "licences": Option(("-licenses", "-L"), True),
-    "nice": Option(("-nice", "--nice"), True),
-    "requeue_on": Option(("--requeue-on",), True),
-    "requeue_lost": Option(("--requeue",), False),
-    "constraint": Option(("--constraint", "-C"), True),
-    "systems": Option(("--as",), True),
-}
 
 
 class Taken(Struct, frozen=True):
@@ -151,14 +114,14 @@ def _read(
     script = wrapped(wrap) if wrap is not None else read_script(words)
     try:
         text = script.content.decode(errors="surrogateescape")
-        read = directives.read(text, list(_OPTIONS.values()))
-        said, _ = parse(read.words, list(_OPTIONS.values()))
-        in_script = _size(_last(said.get(_OPTIONS["size"].spellings[0])))
+        read = directives.read(text, list(IN_SCRIPT.values()))
+        said, _ = parse(read.words, list(IN_SCRIPT.values()))
+        in_script = _size(_last(said.get(IN_SCRIPT["size"].spellings[0])))
     except UsageError as error:
         raise UsageError(f"{shown(script.name)}: {error}") from None
     chosen = {
         name: given[name] if given.get(name) is not None else _last(said.get(option.spellings[0]))
-        for name, option in _OPTIONS.items()
+        for name, option in IN_SCRIPT.items()
     }
     array = None if chosen["array"] is None else parse_array(chosen["array"])
     output = chosen["output"] or (pattern.DEFAULT if array is None else pattern.DEFAULT_OF_ARRAY)
@@ -167,7 +130,7 @@ def _read(
     shape = ANY
     for name in _OF_THE_SHAPE:
         if (value := chosen[name]) is not None:
-            shape = with_option(shape, _OPTIONS[name].spellings[0], value)
+            shape = with_option(shape, IN_SCRIPT[name].spellings[0], value)
     is_exclusive = bool(given.get("is_exclusive")) or "--exclusive" in said
     is_held = bool(given.get("is_held")) or "-hold" in said
     requeue_lost = bool(given.get("requeue_lost")) or "--requeue" in said

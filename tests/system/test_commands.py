@@ -106,7 +106,9 @@ OF_A_LAUNCH = {
         "allocation checkpoints closing control ending events failures lines loading looks "
         "machine notices output phases report running signals spawn timelimit tree"
     ),
-    "yod.plan": "checkpoint checkpoint_options invocation loadfile plan prepared selectors shape",
+    "yod.plan": (
+        "checkpoint checkpoint_options invocation loadfile plan prepared reach selectors shape"
+    ),
     "yod.program": "elf image known linked planning speech",
 }
 
@@ -208,10 +210,10 @@ def test_the_application_gets_its_pythonpath_and_its_modules(hostile):
     assert (done.stdout, done.returncode) == ("the allocator of the application\n", 0), done.stderr
 
 
-def imports_of(*command: str | Path) -> set[str]:
-    """The modules that a command of Python's imports."""
+def imports_of(*command: str | Path, status: int = 0) -> set[str]:
+    """The modules that a command of Python's imports, which ends with this exit status."""
     done = run(sys.executable, "-EPS", "-X", "importtime", *command)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == status, done.stderr
     return {
         line.rpartition("|")[2].strip()
         for line in done.stderr.splitlines()
@@ -249,3 +251,12 @@ def test_a_launch_imports_nothing_that_is_slow_to_import_or_that_it_does_not_nee
     rooms = {name for name in ours if any(each.startswith(f"{name}.") for each in ours)}
     assert ours - rooms == modules
     assert not imported & RARE
+
+
+def test_a_plain_submission_imports_neither_click_nor_the_plan_of_a_launch(tmp_path):
+    """`yodjob submit` is called in loops, and half its time is that of imports."""
+    words = ("submit", "-sz", "1", "--partition", f"unix:{tmp_path}/none", "--wrap", "true")
+    imported = imports_of(BIN / "yodjob", *words, status=1)
+    assert not {name.partition(".")[0] for name in imported} & (HEAVY | {"click", "ctypes"})
+    assert "partition.submit.handing" in imported
+    assert not imported & {"shlex", "yod.plan.plan", "yod.plan.prepared"}

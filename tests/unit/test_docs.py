@@ -10,8 +10,8 @@ import pytest
 
 import allocator.cli
 import ensemble.cli
+import partition.commands.every
 import partition.pingd
-import partition.yodjob
 import pct.cli
 import yod.cli
 import yod.pilot.command
@@ -53,7 +53,7 @@ def test_the_index_of_decisions_has_every_decision_with_its_date():
         assert anchor == re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
 
 
-_YODJOB = partition.yodjob.command
+_YODJOB = partition.commands.every.command
 _CONTEXT = click.Context(_YODJOB)
 COMMANDS_OF_YODJOB = {
     name: found

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from native.limits import Limits
 from yod.plan.plan import Plan
+from yod.plan.reach import Reach
 
 SHARED_VARIABLE = "PARALLEL_FILE_SYSTEM"  # a directory that all nodes see
 SHARED_DEFAULT = "/enfs/tmp"
@@ -42,24 +43,6 @@ class Records(Struct, frozen=True):
     command: str = ""
     program: str = ""
     user: str = ""
-
-
-class Reach(Struct, frozen=True):
-    """How bebopd is reached, and how the user is proven to it.
-
-    Attributes:
-        address: ``host:port``, numeric, or ``unix:PATH``.
-        key: empty: the kernel proves the user, over a Unix socket.
-        key_uid: whose key it is; None: the partition's.
-        credential: of MUNGE, in which the key is; empty: there is none.
-        made: unix time, of the credential.
-    """
-
-    address: str
-    key: bytes = b""
-    key_uid: int | None = None
-    credential: bytes = b""
-    made: float = 0.0
 
 
 class Prepared(Struct, frozen=True):

@@ -5,10 +5,10 @@ import pytest
 from native.errors import UsageError
 from native.wire.base import After, AfterKind, Dependency
 from partition.submit import directives
-from partition.submit.handing import _OPTIONS
+from partition.submit.options import IN_SCRIPT
 from yod.plan.after import parse as parse_after
 
-KNOWN = list(_OPTIONS.values())
+KNOWN = list(IN_SCRIPT.values())
 
 
 def read(*lines):

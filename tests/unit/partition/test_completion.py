@@ -3,8 +3,8 @@
 import click
 import pytest
 
+import partition.commands.every
 import partition.yodctl
-import partition.yodjob
 from partition.completion import words
 from partition.completion.words import FILE, JOB, NOTHING, PROGRAM, SIGNAL
 from yod.cli import OPTIONS
@@ -17,10 +17,10 @@ def test_every_option_of_yod_is_there():
     assert set(LINES["yod"].spellings) == names
 
 
-@pytest.mark.parametrize("group", [partition.yodjob.command, partition.yodctl.command])
+@pytest.mark.parametrize("group", [partition.commands.every.command, partition.yodctl.command])
 def test_every_subcommand_that_is_shown_has_a_line(group):
     context = click.Context(group)
-    name = {partition.yodjob.command: "yodjob", partition.yodctl.command: "yodctl"}[group]
+    name = {partition.commands.every.command: "yodjob", partition.yodctl.command: "yodctl"}[group]
     shown = [
         sub for sub in group.list_commands(context) if not group.get_command(context, sub).hidden
     ]
