@@ -1,7 +1,7 @@
 """The command yodjob: jobs by their ids.
 
-Most of it is :mod:`partition.commands.every`. A plain line of `submit`, which loops in scripts
-use by the thousand, is read here without click.
+Most of it is :mod:`partition.commands.every`. Plain lines of those that scripts use in loops are
+read without click.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from native.waitstatus import SIGNAL_BASE
 
 FAILED = 1
 WRONG_USAGE = 2
+PLAIN = ("cancel", "list", "wait")  # beside `submit`
 
 
 def main() -> None:
@@ -43,6 +44,11 @@ def _run(argv: list[str]) -> None:
 
         if (read := handed.read(argv[1:], os.environ)) is not None:
             handed.submit(*read, os.environ)
+            return
+    elif argv and argv[0] in PLAIN:
+        from partition.commands import plain
+
+        if plain.run(argv[0], argv[1:]):
             return
     from partition.commands import every
 

@@ -75,11 +75,9 @@ def submit(words: Sequence[str], given: Mapping[str, Any], environment: Mapping[
     sys.stdout.write((job_id if given["is_quiet"] else told) + "\n")
     sys.stdout.flush()
     if given["waits"]:
-        from native import limits
-        from partition.batch.ids import Asked
-        from partition.commands.asked import status_of
+        from partition.commands import plain
 
-        sys.exit(status_of([job_id], Asked([job_id], partition, limits.load(environment))))
+        plain.wait([job_id], partition)
 
 
 def _warn(warnings: Iterable[str]) -> None:

@@ -14,7 +14,8 @@ from native.text import shown
 from native.wire.batch import HISTORY_MAX, Row
 from partition.batch import show
 from partition.batch.ids import Asked
-from partition.commands.words import FAILED, JSON, PARTITION, print_json, print_lines
+from partition.commands.printing import print_json, print_lines
+from partition.commands.words import FAILED, JSON, PARTITION
 
 _LAST = 20  # jobs, where no count is given
 

@@ -14,7 +14,7 @@ from native.text import shown
 from native.wire import job
 from native.wire.batch import Hold, Requeue, Suspend
 from partition.batch.ids import Asked
-from partition.commands.asked import demand_done
+from partition.commands.plain import demand_done
 from partition.commands.words import FAILED, PARTITION, takes_ids
 from partition.jobs.ask import ask
 

@@ -1,15 +1,13 @@
-"""What several commands take, and how they print."""
+"""What several commands take."""
 
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any, TypeVar
 
 import click
-from msgspec import json
 
 from native import limits
 from native.options import Option
@@ -18,8 +16,6 @@ from partition.submit import options
 FAILED = 1
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-JSON = click.option("--json", "is_json", is_flag=True, help="For programs.")
 
 
 def takes(
@@ -53,16 +49,7 @@ PARTITION = click.option(
     metavar=options.PARTITION.metavar,
     help=options.PARTITION.help,
 )
-
-
-def print_lines(lines: Sequence[str]) -> None:
-    """To standard output."""
-    sys.stdout.write("".join(line + "\n" for line in lines))
-
-
-def print_json(value: object) -> None:
-    """To standard output, for programs."""
-    sys.stdout.write(json.format(json.encode(value), indent=1).decode() + "\n")
+JSON = takes({"is_json": options.JSON})
 
 
 def takes_ids(command: Callable[..., Any]) -> Callable[..., Any]:

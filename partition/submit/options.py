@@ -1,6 +1,6 @@
 """The options of `yodjob submit`, by the names that the rest of the code has for their values.
 
-Those about queues and processors are options of `yodjob alloc`, too.
+Those about queues and processors are options of `yodjob alloc`, too, and the first of all commands.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from native.allocated import SYSTEMS_VARIABLE
 from native.options import Option
 
 PARTITION = Option(("--partition",), True, "host:port or unix:PATH of the bebopd.", "ADDRESS")
+JSON = Option(("--json",), False, "For programs.")
 SIGNAL = Option(("-signal",), True, "Before its time is over: to steps; B: to it.", "[B:]SIG@S")
 
 BOUND = {

@@ -260,3 +260,11 @@ def test_a_plain_submission_imports_neither_click_nor_the_plan_of_a_launch(tmp_p
     assert not {name.partition(".")[0] for name in imported} & (HEAVY | {"click", "ctypes"})
     assert "partition.submit.handing" in imported
     assert not imported & {"shlex", "yod.plan.plan", "yod.plan.prepared"}
+
+
+@pytest.mark.parametrize("words", [("list",), ("cancel", "17"), ("wait", "17")])
+def test_plain_lines_about_jobs_import_no_click(words, tmp_path):
+    name, *ids = words
+    line = (name, "--partition", f"unix:{tmp_path}/none", *ids)
+    imported = imports_of(BIN / "yodjob", *line, status=1)
+    assert not {each.partition(".")[0] for each in imported} & (HEAVY | {"click"})

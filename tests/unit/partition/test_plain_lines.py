@@ -1,4 +1,4 @@
-"""A plain command line of `yodjob submit` is read without click, and as click reads it."""
+"""Plain command lines of yodjob are read without click, and as click reads them."""
 
 import random
 
@@ -6,7 +6,7 @@ import click
 import pytest
 
 from native.options import Option, read_exact
-from partition.commands import handed
+from partition.commands import every, handed, plain
 from partition.commands.submit import submit
 from partition.submit.options import OPTIONS
 
@@ -105,3 +105,82 @@ def test_the_last_of_several_counts_whatever_its_spelling():
         ["a"],
     )
     assert read_exact(["-q=1", "a"], options) is None
+
+
+@pytest.fixture
+def done(monkeypatch):
+    """What commands are called with, instead of doing anything."""
+    calls = []
+    for name in ("show_all", "cancel", "wait"):
+
+        def record(*given, name=name):
+            calls.append(
+                (name, *(list(some) if isinstance(some, tuple) else some for some in given))
+            )
+
+        monkeypatch.setattr(plain, name, record)
+    return calls
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("list",),
+        ("list", "--partition", "unix:/a", "--json"),
+        ("cancel", "17", "18_3-4", "local.2"),
+        ("wait", "--partition=h:1", "17", "18"),
+    ],
+)
+def test_plain_lines_of_other_commands_are_read_without_click_and_alike(argv, done):
+    assert plain.run(argv[0], argv[1:])
+    every.command.main(list(argv), prog_name="yodjob", standalone_mode=False)
+    ours, of_click = done
+    assert ours == of_click
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("list", "17"),
+        ("list", "--help"),
+        ("cancel",),
+        ("wait", "--json", "17"),
+        ("wait", "17", "--partition", "h:1"),
+        ("wait", "17_3"),
+        ("wait", "--part", "h:1", "17"),
+    ],
+)
+def test_other_lines_of_other_commands_are_left_to_click(argv, done):
+    assert not plain.run(argv[0], argv[1:])
+    assert not done
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_any_line_of_other_commands_is_read_as_click_reads_it_or_left_to_it(seed, done):
+    rng = random.Random(seed)
+    choices = (
+        "17",
+        "18",
+        "",
+        "-",
+        "--",
+        "--partition",
+        "--partition=a",
+        "--json",
+        "-h",
+        "a_b",
+        "-x",
+    )
+    compared = 0
+    for _ in range(TRIALS):
+        name, *argv = (
+            rng.choice(("list", "cancel", "wait")),
+            *rng.choices(choices, k=rng.randrange(4)),
+        )
+        done.clear()
+        if plain.run(name, argv):
+            every.command.main([name, *argv], prog_name="yodjob", standalone_mode=False)
+            ours, of_click = done
+            assert ours == of_click
+            compared += 1
+    assert compared
