@@ -183,3 +183,19 @@ def test_a_batch_script_may_open_none_and_its_steps_those_of_the_job(with_gpus, 
     counts = [line for line in jobs.output(job_id).splitlines() if line.isdigit()]
     assert counts == ["0", "0", "0", "1", "0", "0"]
     jobs.close()
+
+
+def test_steps_of_roots_allocation_may_open_their_own_gpus_alone(with_gpus, tmp_path):
+    for name in ("begun", "go"):
+        os.mkfifo(tmp_path / name)
+    step = f"{BIN}/yod -sz 1 --no-stdin --gpus-per-node 1 sh -c"
+    script = f"""
+        {step} "{OPENS}; echo > {tmp_path}/begun; read line < {tmp_path}/go" > {tmp_path}/first &
+        read line < {tmp_path}/begun
+        {step} "{OPENS}"
+        echo > {tmp_path}/go; wait; cat {tmp_path}/first
+    """.replace("$name", "\\$name")
+    words = ("alloc", "-quiet", "-sz", "2", "--gpus-per-node", "2", "sh", "-c", script)
+    env = {"YOD_CGROUPS": "yes", "YOD_FSROOT": str(tmp_path)}
+    done = finish(with_gpus.start_command(BIN / "yodjob", *words, env=env))
+    assert (done.status, done.out.split()) == (0, ["0", "1", "0", "1", "0", "0"]), done.err
