@@ -138,7 +138,8 @@ def _progress(node: Node, job: Job) -> dict[str, Any]:
     if job.progress is None or node.number != job.root:
         return {}
     said = job.progress
-    return {"phase": said.phase, "come": said.come, "total": said.total}
+    come = {"come": said.come, "total": said.total, "ranks_come": said.ranks_come}
+    return {"phase": said.phase, **come}
 
 
 def _state(node: Node, jobs: JobTable) -> NodeState:

@@ -187,8 +187,8 @@ class NodeJob(Part, frozen=True):
 
     Attributes:
         batch_job: the id of the batch system's job that its yod runs in; empty: none.
-        phase, come, total: of a launch that takes long, as :class:`Progress` has them; only
-            with the node of its rank 0.
+        phase, come, total, ranks_come: of a launch that takes long, as :class:`Progress` has
+            them; only with the node of its rank 0.
     """
 
     job_id: JobId
@@ -200,6 +200,7 @@ class NodeJob(Part, frozen=True):
     phase: PhaseName = ""
     come: Count = 0
     total: Count = 0
+    ranks_come: Count = 0
 
 
 class Progress(JobMessage, frozen=True, tag="status.progress"):
@@ -209,11 +210,13 @@ class Progress(JobMessage, frozen=True, tag="status.progress"):
         phase: as users are told it; empty: its ranks run, or it is over.
         come: of its nodes, those that nobody waits for.
         total: its nodes; 0: it is not known which are waited for.
+        ranks_come: the ranks of the nodes that have come; 0: not known.
     """
 
     phase: PhaseName
     come: Count = 0
     total: Count = 0
+    ranks_come: Count = 0
 
 
 def is_batch_job(batch_job: str, wanted: str) -> bool:

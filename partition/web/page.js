@@ -238,7 +238,7 @@ function newRow(id) {
 }
 
 function fill(row, job) {
-  const [id, name, owner, word, slots, list, count, submitted, began, , reason, , , limit, step, come, total] = job;
+  const [id, name, owner, word, slots, list, count, submitted, began, , reason, , , limit, step, come, total, ranks] = job;
   const button = row.firstChild, [mark_, what, time, more] = button.children;
   mark_.className = word === "CONFIGURING" ? "pending" : word === "PENDING" ? "free" : `busy ${hue(id)}`;
   const bold = element("b", String(id));
@@ -247,7 +247,7 @@ function fill(row, job) {
   time.textContent = row.since ? took(now() - row.since) : "";
   const where = count ? `${count === 1 ? "node" : "nodes"} ${list}` : "no node yet";
   const wanted = `${slots} slot${slots === 1 ? "" : "s"}`;
-  const so_far = total ? `${come} of ${total} nodes have come` : "";
+  const so_far = total ? `${come} of ${total} nodes${ranks ? `, ${ranks} of ${slots} ranks` : ""} have come` : "";
   more.textContent = [STEPS[step] || PHASES[word] || word, so_far, wanted, where, reason].filter(Boolean).join(" · ");
   let bar = button.querySelector("progress");
   if (step && !bar) { bar = element("progress"); button.append(bar); bar.setAttribute("aria-label", "of its nodes have come"); }

@@ -19,6 +19,7 @@ from native.wire.status import NodeRow, NodeState
 from partition.status import show, why
 
 JITTER_S = 2.0  # a job's beginning is known to that, from how long it has run
+NO_PROGRESS = (-1, "", 0, 0, 0)  # of no node; phase, nodes that have come, all, ranks that have
 _STATES = list(NodeState)
 _QUIET = (NodeState.FREE, NodeState.BUSY, NodeState.PENDING)
 
@@ -30,7 +31,7 @@ class _Held(Struct):
     began: float
     is_pending: bool
     ranks: dict[int, int]  # their count by node
-    progress: tuple[int, str, int, int] = (-1, "", 0, 0)  # of the launch, as a node has it
+    progress: tuple[int, str, int, int, int] = NO_PROGRESS  # of the launch, as a node has it
 
 
 class View:
@@ -134,9 +135,9 @@ class View:
                 held.began, held.is_pending = began, job.is_pending
             held.ranks[row.node] = len(job.ranks)
             if job.phase:
-                held.progress = row.node, job.phase, job.come, job.total
+                held.progress = row.node, job.phase, job.come, job.total, job.ranks_come
             elif held.progress[0] == row.node:
-                held.progress = (-1, "", 0, 0)
+                held.progress = NO_PROGRESS
             touched.add(job.job_id)
         self._cells[row.node] = self._cell(row, now)
         return touched
@@ -192,7 +193,7 @@ def _record(job_id: int, held: _Held | None, row: Row | None) -> list[Any]:
     times = [round(submitted, 1), round(began, 1), round(ended, 1)]
     exit_status = row.exit_status if row else 0
     signal, time_s = (row.signal, row.time_s) if row else (0, 0.0)
-    progress = list(held.progress[1:]) if held is not None else ["", 0, 0]
+    progress = (NO_PROGRESS if held is None else held.progress)[1:]
     return [job_id, name, owner, state, slots, nodes, count, *times, reason, exit_status, signal,
             time_s, *progress]  # fmt: skip
 

@@ -108,7 +108,7 @@ def looks(browser):
 
 
 @has_chromium
-def test_the_page_shows_how_many_nodes_of_a_launch_have_come(start_local):
+def test_the_page_shows_how_many_nodes_and_ranks_of_a_launch_have_come(start_local):
     env = {"YOD_NOTICE_S": "0.5", "YOD_PROGRESS_TOLD_S": "0.1"}
     partition = start_local(3, slots=1, env=env)
     with serving(partition) as web:
@@ -120,7 +120,9 @@ def test_the_page_shows_how_many_nodes_of_a_launch_have_come(start_local):
             os.kill(late, signal.SIGSTOP)
             yod = partition.start_yod("-sz", "3", "sh", "-c", "echo up; exec sleep 600", env=env)
             chromium.wait("document.querySelector('#jobs').innerText.includes('its nodes join')")
-            chromium.wait("document.querySelector('#jobs').innerText.includes('2 of 3 nodes')")
+            chromium.wait(
+                "document.querySelector('#jobs').innerText.includes('2 of 3 nodes, 2 of 3 ranks')"
+            )
             bar = "document.querySelector('#jobs progress')"
             assert chromium.run(f"[{bar}.value, {bar}.max]") == [2, 3]
             os.kill(late, signal.SIGCONT)

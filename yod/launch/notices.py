@@ -79,7 +79,8 @@ class Notices:
             self._tell_at = now + self._told_s
         elif now >= self._tell_at:
             self._told, self._tell_at = said, None
-            return [Send(self._bebopd_id, status.Progress(self._tree.job_id, *said))]
+            told = status.Progress(self._tree.job_id, *said, self._ranks_come())
+            return [Send(self._bebopd_id, told)]
         return []
 
     def _come(self) -> tuple[str, int, int]:
@@ -89,6 +90,15 @@ class Notices:
             return phase, 0, 0
         total = len(self._tree.nodes)
         return phase, max(0, total - len(late.nodes) - late.more), total
+
+    def _ranks_come(self) -> int:
+        """How many ranks the nodes have that nobody waits for; 0: some of these are not named."""
+        late, grant = self._progress.waiting.late, self._tree.grant
+        if late is None or late.more or grant is None:
+            return 0
+        awaited = {each.node for each in late.nodes}
+        places = (at for at, node in enumerate(grant.nodes.numbers()) if node in awaited)
+        return grant.runs.size - sum(len(grant.runs.ranks_at(place)) for place in places)
 
     def progress(self, now: float) -> str:
         """How far the launch is, in a line; empty: its ranks run, or it waits for its turn."""

@@ -145,11 +145,11 @@ def test_a_parser_of_openmetrics_reads_the_metrics(view):
     assert samples["yod_build_info", '1"\\\n'] == 1
 
 
-def test_a_launch_that_takes_long_is_told_with_how_many_of_its_nodes_have_come(view):
-    far = structs.replace(job(7, 0, 1), phase="start", come=1, total=2)
+def test_a_launch_that_takes_long_is_told_with_how_many_nodes_and_ranks_have_come(view):
+    far = structs.replace(job(7, 0, 1), phase="start", come=1, total=2, ranks_come=3)
     (record,) = told(view.changed([node(0, NodeState.BUSY, far)], False, NOW + 1))["jobs"]
-    assert record[14:] == ["start", 1, 2]
+    assert record[14:] == ["start", 1, 2, 3]
     assert told(view.changed([node(1, NodeState.BUSY, job(7, 2, 3))], False, NOW + 1))["jobs"] == []
     there = [node(0, NodeState.BUSY, job(7, 0, 1))]
     (record,) = told(view.changed(there, False, NOW + 2))["jobs"]
-    assert record[14:] == ["", 0, 0]
+    assert record[14:] == ["", 0, 0, 0]

@@ -148,7 +148,7 @@ def test_bebopd_is_told_how_far_a_launch_is_that_takes_long():
     assert shown(yod.wait(0.6)) == [status.Progress(JOB_ID, "form", 2, 4)]
     yod.receive(late(load.LateNode(22, "n22")))
     yod.receive(late(load.LateNode(22, "n22", "disk")))  # as many
-    assert shown(yod.wait(0.6)) == [status.Progress(JOB_ID, "form", 3, 4)]
+    assert shown(yod.wait(0.6)) == [status.Progress(JOB_ID, "form", 3, 4, 3)]
 
 
 def test_bebopd_is_told_once_that_nobody_waits_any_more():
