@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
 from pathlib import Path
@@ -30,7 +31,7 @@ def call(function, *args, ranks=2, **entries):
 
 
 def where(text):
-    print(text, flush=True)
+    sys.stdout.write(f"{text}\n")  # at once: without a buffer print writes a line in two parts
     return int(os.environ["RP_RANK"]), os.environ["RP_TASK_ID"], os.getcwd()
 
 

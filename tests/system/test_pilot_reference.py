@@ -80,6 +80,19 @@ def test_an_example_of_the_reference_runs_with_its_import_changed(place, tmp_pat
     assert len(re.findall(pattern, told)) == count, told
 
 
+def test_the_table_has_each_example_and_marks_those_that_are_run():
+    table = (ROOT / "docs" / "pilot-rp.md").read_text()
+    rows = [line.split(" | ") for line in table.splitlines() if line.startswith(("| `", "| in `"))]
+    named = {
+        name: row[2] for row in rows for name in re.findall(r"`(?:[a-z]+/)?(\w+\.py)`", row[0])
+    }
+    there = {path.name for path in EXAMPLES.rglob("*.py")}
+    assert sorted(named) == sorted(there)
+    parts = {"raptor_master.py", "raptor_worker.py"}
+    tested = {name for name, here in named.items() if "tested" in here} - parts
+    assert tested == {Path(name).name for name in PRINTED}
+
+
 def test_arguments_and_variables_may_name_variables_that_there_are(session):
     tmgr = rp.TaskManager(session)
     tmgr.add_pilots(rp.PilotManager(session).submit_pilots({"cores": 2, "runtime": 5}))
