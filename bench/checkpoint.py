@@ -208,7 +208,7 @@ def main() -> None:
     figures: Figures = {YOD: {}, HAND: {}}
     for number in range(chosen.rounds):
         for way, measured in ((YOD, by_yod), (HAND, by_hand)):
-            with tempfile.TemporaryDirectory(dir=RAM_DISK) as name:
+            with tempfile.TemporaryDirectory(dir=RAM_DISK, prefix="bench-of-yod-") as name:
                 place = Path(name)
                 (place / "program.py").write_text(PROGRAM)
                 for key, value in measured(

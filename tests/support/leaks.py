@@ -263,8 +263,9 @@ def _shared_files() -> set[str]:
     found = {str(path) for path in Path("/tmp").glob("yod-*")}
     for directory, names, files in os.walk("/dev/shm"):
         if directory == "/dev/shm":
-            # Every test's own run-time directory: see Place.files.
-            names[:] = [name for name in names if not name.startswith("test-of-yod-")]
+            # Every test's own run-time directory, see Place.files, and those of measurements.
+            own = ("test-of-yod-", "bench-of-yod-")
+            names[:] = [name for name in names if not name.startswith(own)]
         found |= {os.path.join(directory, name) for name in (*names, *files)}
     return found
 
