@@ -303,6 +303,8 @@ class Driver:
                     services.end_pmix()
             case events.HelperAction():
                 self._job_helpers().perform(action)
+            case rare_events.LetSpread(_, spread_s):
+                ranks.let_spread(spread_s)
             case rare_events.LetDie(_, dying):
                 ranks.let_die(dying)
             case events.KillKeepers():

@@ -120,6 +120,19 @@ class GiveLine(JobAction, frozen=True):
     data: bytes
 
 
+class LetSpread(JobAction, frozen=True):
+    """Tell later what becomes of the ranks, except what they write.
+
+    A signal that ends them is on its way to other nodes, whose turn is first where nodes share
+    processors.
+
+    Attributes:
+        spread_s: from now on.
+    """
+
+    spread_s: float
+
+
 class LetDie(JobAction, frozen=True):
     """Let signals end ranks that their keepers hold before that."""
 

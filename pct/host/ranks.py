@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from native.host.files import Owner
-from native.loop.reactor import Reactor
+from native.loop.reactor import Reactor, Timer
 from native.loop.slices import Slices
 from native.machine import Event, JobEvent
 from native.wire import keeper as wire
@@ -81,6 +81,8 @@ class JobRanks:
         self._map_fd = -1  # the file for the ranks' map
         self._mounts: Mounts | None = None  # there are none
         self._untold: list[JobEvent] = []
+        self._tells_from = 0.0  # no earlier, on the loop's clock
+        self._later: Timer | None = None  # none has had to wait
         self._began_unix_s = time.time()
 
     # -- keepers ----------------------------------------------------------
@@ -129,6 +131,12 @@ class JobRanks:
             self._abort(None)
         for keeper in self._keepers.values():
             keeper.signal(signal_number)
+
+    def let_spread(self, spread_s: float) -> None:
+        """Tell what happens to the ranks in so many seconds at the soonest."""
+        if self._later is None:
+            self._later = self._reactor.timer(self._tell)
+        self._tells_from = self._reactor.monotonic() + spread_s
 
     def let_die(self, ranks: Iterable[int]) -> None:
         """Let signals end ranks that are held before their end."""
@@ -291,11 +299,16 @@ class JobRanks:
     def _happened(self, event: JobEvent) -> None:
         """Tell it with all else that happens in this turn of the loop: much ends together."""
         if not self._untold:
-            self._reactor.call_soon(self._tell)
+            if self._later is not None and self._reactor.monotonic() < self._tells_from:
+                self._later.set(self._tells_from)
+            else:
+                self._reactor.call_soon(self._tell)
         self._untold.append(event)
 
     def _tell(self) -> None:
         untold, self._untold = self._untold, []
+        if self._later is not None:
+            self._later.set(None)
         if untold:
             self._handle(events.Several(self._job_id, tuple(untold)))
 
@@ -321,6 +334,8 @@ class JobRanks:
     def close(self) -> None:
         """Hang up on every keeper, which then ends its ranks; give everything back."""
         self._untold.clear()
+        if self._later is not None:
+            self._later.close()
         with ExitStack() as stack:  # the last first, and also what comes behind an exception
             stack.callback(self._inputs.close)
             for pipe in self._shared.values():

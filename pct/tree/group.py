@@ -38,6 +38,7 @@ class Group:
     """One node's place in the tree of a job.
 
     Attributes:
+        size: nodes of the job.
         place: index in the load's nodes; 0 is the root.
         levels: of the tree below this node as it was formed.
         parent: the peer that this node obeys and reports to; None: it is an orphan.
@@ -48,7 +49,8 @@ class Group:
     """
 
     def __init__(self, message: Load, parent: PortalId) -> None:
-        size, arity = len(message.nodes), message.arity
+        self.size = size = len(message.nodes)
+        arity = message.arity
         self.place = message.place
         self.levels = tree.height(self.place, size, arity)
         self.parent: PortalId | None = parent

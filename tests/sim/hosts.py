@@ -249,7 +249,7 @@ class PctActor(Actor):
                 self._drop(job_id)
             case events.Restart():
                 self._restart()
-            case Log() | events.Leave():
+            case Log() | events.Leave() | rare_events.LetSpread():
                 pass
             case _:
                 raise AssertionError(f"no case for {action!r}")
