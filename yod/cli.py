@@ -108,7 +108,7 @@ def command(argv: list[str]) -> int:
         sys.stdout.write(f"yod {_version()}\n")
         return 0
     if not words and RESTART not in given:
-        raise UsageError(f"no program; {USAGE} (yod -help)")
+        raise UsageError(f"no program{_taken(argv, given)}; {USAGE} (yod -help)")
     from yod import frontend  # help needs none of it
 
     return frontend.run(given, words)
@@ -133,6 +133,15 @@ def parse(
         if values := given.pop(option.spellings[0], None):
             environment[variable.encode()] = os.fsencode(values[-1] or "1")
     return given, words
+
+
+def _taken(argv: list[str], given: dict[str, list[str]]) -> str:
+    """Which option has taken the last word, that may have been meant as the program."""
+    *_, option, word = ("", "", *argv)
+    if not option.startswith("-") or word not in (values[-1] for values in given.values()):
+        return ""
+    text = f": {shown(word)} is the value of {option}"
+    return f"{text}, which is -list here; --label shows ranks" if option == "-l" else text
 
 
 def _site_options(environment: MutableMapping[bytes, bytes]) -> dict[str, Option]:

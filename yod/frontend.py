@@ -362,8 +362,7 @@ def _members(
     try:
         path = image.find(program, invocation)
     except ProgramNotFoundError as error:
-        hint = f"; use -sz {program} for ranks" if program.isdecimal() else ""
-        raise ProgramNotFoundError(f"{error}{hint}") from None
+        raise ProgramNotFoundError(f"{error}{_meant(program, given)}") from None
     if not image.is_load_file(path):
         text = _other_program(program, arguments)
         return from_command_line(size, nodes, tuple(words), shape), [text] if text else []
@@ -373,6 +372,15 @@ def _members(
         )
     lines = loadfile.parse(image.read_load_file(path), shown(program))
     return from_load_file(lines, size, nodes, shape)
+
+
+def _meant(program: str, given: Given) -> str:
+    """What a number may have been meant as, in place of the program; empty: it is none."""
+    if not program.isdecimal():
+        return ""
+    if "-timing" in given:
+        return f"; -t is -timing, which has no value: use -time {program} for a time limit"
+    return f"; use -sz {program} for ranks"
 
 
 def _other_program(program: str, arguments: list[str]) -> str:

@@ -41,6 +41,8 @@ def test_no_such_program(here, tmp_path):
 
 def test_a_number_where_the_program_belongs_is_told_where_it_does(embedded):
     is_one_line(embedded.yod("4", "true"), 127, "4: no such program", "use -sz 4 for ranks")
+    minutes = embedded.yod("-t", "5", "true")
+    is_one_line(minutes, 127, "-t is -timing, which has no value: use -time 5 for a time limit")
 
 
 def test_the_colon_of_mpiexec_is_an_argument_and_that_is_told(here, tmp_path):

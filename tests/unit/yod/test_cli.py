@@ -1,10 +1,12 @@
 """The options of yod and their shortest forms."""
 
+import re
+
 import pytest
 
 from native import options
 from native.errors import UsageError
-from yod.cli import OPTIONS
+from yod.cli import OPTIONS, command
 
 
 @pytest.mark.parametrize(
@@ -31,3 +33,18 @@ def test_no_other_letter_is_taken_for_an_option(letter):
 def test_a_prefix_of_several_names_them():
     with pytest.raises(UsageError, match="-li: could be -list, --libpmix"):
         options.parse(["-li", "x"], OPTIONS)
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("-l hostname", "hostname is the value of -l, which is -list here; --label shows ranks"),
+        ("-n 2 -sz hostname", "hostname is the value of -sz; usage: "),
+        ("-sz 2 --label", "no program; usage: "),
+        ("-sz 2 --mpi=none", "no program; usage: "),
+        ("", "no program; usage: "),
+    ],
+)
+def test_an_option_that_has_taken_the_program_is_named(line, text):
+    with pytest.raises(UsageError, match=re.escape(text)):
+        command(line.split())
