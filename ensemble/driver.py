@@ -167,10 +167,11 @@ class Study:
     def _program(self, job: Job, from_checkpoint: bool) -> Program:
         """What a job runs."""
         who = "server" if job.is_server else f"client-{job.client}"
+        directory = str(self._directory)
         variables = {
             "MELISSA_FAULT_TOLERANCE": "ON" if self._config.fault_tolerance else "OFF",
             "YOD_ENSEMBLE_CONFIG": str(self._file),
-            "YOD_ENSEMBLE_DIRECTORY": str(self._directory),
+            "YOD_ENSEMBLE_DIRECTORY": directory,
             "YOD_ENSEMBLE_EPOCH": str(job.epoch),
         }
         if job.is_server:
@@ -193,9 +194,9 @@ class Study:
             processes=(
                 self._config.server_processes if job.is_server else self._config.client_processes
             ),
-            directory=str(self._directory),
-            out=str(self._directory / f"job.{job.uid}.{who}.out"),
-            err=str(self._directory / f"job.{job.uid}.{who}.err"),
+            directory=directory,
+            out=f"{directory}/job.{job.uid}.{who}.out",
+            err=f"{directory}/job.{job.uid}.{who}.err",
         )
 
 

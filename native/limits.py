@@ -69,6 +69,8 @@ class Limits(Struct, frozen=True):
     connect_s: float = 5.0
     liveness_s: float = 20.0
     peer_idle_s: float = 300.0
+    kept_ports_count: int = 64
+    kept_port_s: float = 5.0
     notice_s: float = 2.0
     progress_s: float = 1.0
     progress_told_s: float = 0.5
@@ -167,6 +169,8 @@ MEANINGS = {
     "connect_s": "a connection is made within this",
     "liveness_s": "a host or daemon that has been silent for this long is lost",
     "peer_idle_s": "a connection of two pcts that no job needs is closed after this; 0: never",
+    "kept_ports_count": "ports to bebopd that a process keeps for further launches; 0: none",
+    "kept_port_s": "such a port is closed after this without a launch",
     "progress_told_s": "yod tells bebopd this often at most how far a launch is, for pingd --web",
     "progress_s": "a launch that takes longer shows its progress on a terminal",
     "notice_s": "yod says what it waits for after this, then at double times",
@@ -265,6 +269,7 @@ _LARGEST = {
     "unproven_each_count": 1 << 20,
     "connections_each_count": 1 << 20,
     "launches_count": 65536,
+    "kept_ports_count": 65536,
     "peer_idle_s": 1_000_000,
     "call_bytes": 256 << 20,  # and all that is around it one message of a pilot
     "ssh_fanout_count": 4096,

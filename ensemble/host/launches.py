@@ -30,6 +30,7 @@ from yod.guest.request import Request, request
 from yod.plan.prepared import Prepared
 
 if TYPE_CHECKING:
+    from partition.find.kept import KeptPartitions
     from partition.up.guest import GuestPartition
 
 MMAP_THRESHOLD = -3  # M_MMAP_THRESHOLD of malloc.h
@@ -51,6 +52,7 @@ class Launches:
         self.on_event = on_event
         self._launches: dict[int, _Launch] = {}
         self._guest: GuestPartition | None = None
+        self._kept: KeptPartitions | None = None
         self._requests: dict[tuple[bool, int], Request] = {}  # by kind of job
         self._choices = {
             True: choices(config, is_server=True),
@@ -115,6 +117,8 @@ class Launches:
             launch.close()
         if self._guest is not None:
             self._guest.close()
+        if self._kept is not None:
+            self._kept.close()
 
     def is_over(self, uid: int) -> None:
         """A launch has ended."""
@@ -148,9 +152,11 @@ class Launches:
 
     def _open(self, prepared: Prepared, launch: _Launch) -> Opened:
         if prepared.reach is not None:
-            from partition.find.remote import RemotePartition
+            if self._kept is None:
+                from partition.find.kept import KeptPartitions
 
-            return RemotePartition(prepared.reach, prepared.limits)
+                self._kept = KeptPartitions(self.reactor)
+            return self._kept.open(prepared.reach, prepared.limits)
         if self._guest is None:
             from partition.up.guest import GuestPartition
 
@@ -215,6 +221,7 @@ class _Launch:
             feed=self._feed,
             takes_signals=False,
             timeout_s=None,
+            is_id_soon=True,
         )
         self._launch.begin()
 

@@ -12,6 +12,7 @@ from ensemble.machine.state import Ensemble
 
 ENDED_MAX = 10_000  # jobs that are over and still shown
 SAMPLES_MAX = 512  # of the course of a study; when there are more, every second one is kept
+SAMPLE_S = 0.02  # between two, at first
 STORY_MAX = 100
 
 
@@ -30,7 +31,8 @@ class View:
         self._times: dict[int, float] = {}  # when jobs that are not over were submitted
         self._ended: deque[dict[str, Any]] = deque(maxlen=ENDED_MAX)
         self._samples: list[list[float]] = []
-        self._every_s = 0.0
+        self._every_s = SAMPLE_S
+        self._sample_at = 0.0
         self._story: deque[tuple[float, str]] = deque(maxlen=STORY_MAX)
 
     def take(self, actions: Sequence[j.Action], now: float) -> None:
@@ -72,6 +74,8 @@ class View:
         """What the page shows."""
         machine = self._machine
         server = machine.server
+        self._sample_at = 0.0  # the last change may be news
+        self._sample(now)
         return {
             "name": self._name,
             "at": round(now, 3),
@@ -130,10 +134,11 @@ class View:
         ]
 
     def _sample(self, now: float) -> None:
-        """Note the counts, where enough time has passed since the last note."""
-        samples = self._samples
-        if samples and now - self._began - samples[-1][0] < self._every_s:
+        """Note the counts, where enough time has passed since they were counted."""
+        if now < self._sample_at:
             return
+        self._sample_at = now + self._every_s
+        samples = self._samples
         counts = self.counts()
         row = [counts[name] for name in ("waiting", "running", "terminated", "failed")]
         if samples and samples[-1][1:] == [*row, self._machine.epoch]:

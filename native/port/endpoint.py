@@ -131,6 +131,7 @@ class NetworkInterface(Object):
         check(lib.PtlxNotify(self._handle, self._queue), "PtlxNotify")
         self._events = ffi.new("struct ptlx_event[]", EVENT_BATCH)
         self._count = ffi.new("int *")
+        self._counters = ffi.new("struct ptlx_counters *")
 
     def id(self) -> tuple[int, int]:
         """Own nid and pid."""
@@ -276,9 +277,13 @@ class NetworkInterface(Object):
 
     def counters(self) -> dict[str, int]:
         """Traffic so far; the fields of ``struct ptlx_counters``."""
-        counters = ffi.new("struct ptlx_counters *")
-        check(lib.PtlxCounters(self.handle, counters), "PtlxCounters")
-        return {name: getattr(counters, name) for name in dir(counters)}
+        check(lib.PtlxCounters(self.handle, self._counters), "PtlxCounters")
+        return {name: getattr(self._counters, name) for name in dir(self._counters)}
+
+    def connections(self) -> int:
+        """Connections, with those that have not ended at both ends."""
+        check(lib.PtlxCounters(self.handle, self._counters), "PtlxCounters")
+        return int(self._counters.connections)
 
     def receive_messages(self) -> None:
         """Let peers put messages here: allocate portal table entry 0.

@@ -127,6 +127,9 @@ class PortalsPort:
         sending_bytes: buffers for all objects that are sent for one job.
         versions: lowest and highest protocol version, (0, 0): all known.
 
+    Attributes:
+        is_worn: memory for messages has been filled, which stays with the port.
+
     Raises:
         UsageError: ``listen`` is no address, or 0.0.0.0 without ``advertise``.
         InUseError: the port or the path is in use.
@@ -187,7 +190,7 @@ class PortalsPort:
         self._last_data = b""
         self._makers: dict[PortalId, Callable[[], AnyKey]] = {}
         self._judge: Callable[[int, bytes], None] | None = None  # of credentials
-        self._is_off = False  # the entry has turned itself off
+        self._is_off = self.is_worn = False  # off: the entry has turned itself off
         self._interface.receive_messages()
         self._slabs = [
             endpoint.Slab(self._interface, SLAB_BYTES, number, MESSAGE_MAX_BYTES)
@@ -212,10 +215,16 @@ class PortalsPort:
         """Call while :meth:`events` has something to do."""
         return reactor.watch(self.fileno(), call)
 
-    def use_key(self, target: PortalId | None, key: AnyKey) -> None:
-        """Dial a target with this key; None: every target without its own."""
+    def connections(self) -> int:
+        """Also those that have not ended at both ends."""
+        return self._interface.connections()
+
+    def use_key(self, target: PortalId | None, key: AnyKey | None) -> None:
+        """Dial a target with this key; None as target: every one without its own; as key: none."""
         place = (NID_ANY, PID_ANY) if target is None else target
         match key:
+            case None:
+                self._interface.use_key(place, Key.NONE)
             case PartitionKey(secret):
                 self._interface.use_key(place, Key.PARTITION, secret)
             case UserKey(uid, secret):
@@ -301,14 +310,14 @@ class PortalsPort:
         """Drive the transport and take what has happened, at most EVENTS_PER_TURN events."""
         batch, count = self._interface.events(EVENTS_PER_TURN)
         events: list[PortEvent] = []
-        for index in range(count):
-            event = batch[index]
+        for event in batch[0:count]:
             kind = event.type
             if kind == _PUT:
                 if event.ni_fail == 0:
                     events.append(self._received(event))
             elif kind == _AUTO_UNLINK:
                 self._linked -= 1
+                self.is_worn = True
             elif kind == _AUTO_FREE:
                 self._relink(endpoint.number_of(event))
             elif kind == _PT_DISABLED:
@@ -420,9 +429,9 @@ class PortalsPort:
 
 
 def _match_bits(key: ObjectKey) -> int:
-    if not (0 <= key.job_id < 1 << 48 and 0 <= key.number < 1 << 16):
-        raise ValueError(f"{key} is no object of a job")
-    return key.job_id << 16 | key.number
+    if 0 <= key.job_id < 1 << 48 and 0 <= key.number < 1 << 16:
+        return key.job_id << 16 | key.number
+    raise ValueError(f"{key} is no object of a job")
 
 
 _CONSEQUENCES = (1, 2, 3)

@@ -20,6 +20,7 @@ from native.loop.reactor import Reactor, Watch
 from native.text import shown
 from native.wire import client, client_codec
 from partition.find import warm
+from partition.find.kept import KeptPartitions
 from partition.server.helpers import Helpers
 from partition.server.session import ClientSession
 from partition.session import events
@@ -52,6 +53,7 @@ class Server:
         self._reactor = reactor
         self._limits = limits
         self._partition = partition
+        self._others = KeptPartitions(reactor)
         self._helpers = helpers
         self._greeting = client_codec.encode(greeting)
         self._say = say
@@ -97,6 +99,7 @@ class Server:
         self._stop_listening()
         for session in list(self._sessions):
             session.handle(events.ClientGone())
+        self._others.close()
         if self._spare_fd >= 0:
             os.close(self._spare_fd)
         _unlink(self._lock_path)
@@ -140,6 +143,7 @@ class Server:
             self._reactor,
             self._limits,
             self._partition,
+            self._others,
             self._helpers,
             self._over,
             self.retire,

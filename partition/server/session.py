@@ -13,7 +13,7 @@ from native.loop.reactor import Reactor
 from native.machine import Action, DeadlineReached, Event, fault_text
 from native.port.port import Opened
 from native.wire import client
-from partition.find.remote import RemotePartition
+from partition.find.kept import KeptPartitions
 from partition.server import errands
 from partition.server.channel import Channel
 from partition.server.errands import Answer, Given
@@ -32,6 +32,7 @@ class ClientSession:
 
     Args:
         unix_pid: the client's process.
+        others: partitions of other processes.
         on_over: called once, when nothing is left of it.
         on_replaced: called when a helper has found that our files were replaced.
         say: takes a line for the log.
@@ -44,6 +45,7 @@ class ClientSession:
         reactor: Reactor,
         limits: Limits,
         partition: EmbeddedPartition,
+        others: KeptPartitions,
         helpers: Helpers,
         on_over: Callable[[ClientSession], None],
         on_replaced: Callable[[], None],
@@ -51,6 +53,7 @@ class ClientSession:
     ) -> None:
         self._reactor = reactor
         self._partition = partition
+        self._others = others
         self._helpers = helpers
         self._on_over = on_over
         self._on_replaced = on_replaced
@@ -226,7 +229,7 @@ class ClientSession:
         if prepared.reach is None:
             opened = self._partition.open(self._spawner)
         else:
-            opened = RemotePartition(prepared.reach, prepared.limits)
+            opened = self._others.open(prepared.reach, prepared.limits)
         self._launching = Launching(
             prepared,
             self._front,

@@ -34,6 +34,7 @@ class GuestLaunch:
         feed: takes events, output among them; None: nobody reads events.
         takes_signals: the signals of this process are the job's. Only in the main thread.
         timeout_s: how long it may last; None: for ever.
+        is_id_soon: as of :class:`Launching`.
 
     Attributes:
         driver: of the launch.
@@ -53,6 +54,7 @@ class GuestLaunch:
         feed: Feed | None,
         takes_signals: bool,
         timeout_s: float | None,
+        is_id_soon: bool = False,
     ) -> None:
         self._prepared = prepared
         self._reactor = reactor
@@ -77,6 +79,7 @@ class GuestLaunch:
             on_over,
             open_screens=self._screens(),
             after_event=None if feed is None else self._tell,
+            is_id_soon=is_id_soon,
         )
         self.driver = self._launching.driver
         self.cancellation = Cancellation(self.driver, reactor, prepared.limits)

@@ -75,7 +75,7 @@ def make_plan(
     if options.directory:
         place = os.path.normpath(os.path.join(place, options.directory))
     directory = os.fsencode(place)
-    entries = tuple(name + b"=" + value for name, value in environment.items())
+    entries = tuple(map(b"=".join, environment.items()))
 
     def arguments_from(first: int) -> Arguments:
         return Arguments(

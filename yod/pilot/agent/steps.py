@@ -33,6 +33,7 @@ from yod.pilot.work.place import Outcome
 from yod.plan.prepared import Prepared
 
 if TYPE_CHECKING:
+    from partition.find.kept import KeptPartitions
     from partition.up.guest import GuestPartition
 
 _TAIL_BYTES = 1024
@@ -53,6 +54,7 @@ class Steps:
         self.reactor = reactor
         self._in_allocation = in_allocation
         self._guest: GuestPartition | None = None
+        self._kept: KeptPartitions | None = None
         self._steps: dict[str, _Step] = {}
         stdio.take_numbers()
 
@@ -129,12 +131,16 @@ class Steps:
         self._steps.clear()
         if self._guest is not None:
             self._guest.close()
+        if self._kept is not None:
+            self._kept.close()
 
     def _open(self, prepared: Prepared, step: _Step) -> Opened:
         if prepared.reach is not None:
-            from partition.find.remote import RemotePartition
+            if self._kept is None:
+                from partition.find.kept import KeptPartitions
 
-            return RemotePartition(prepared.reach, prepared.limits)
+                self._kept = KeptPartitions(self.reactor)
+            return self._kept.open(prepared.reach, prepared.limits)
         if self._guest is None:
             from partition.up.guest import GuestPartition
 
