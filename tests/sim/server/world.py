@@ -12,6 +12,7 @@ from native.machine import DeadlineReached, Event
 from native.wire import client as wire
 from native.wire.alloc import Refused, Released
 from native.wire.base import SLOTS_MAX, Message
+from partition.find.kept import KeptPartitions
 from partition.session import events
 from partition.up.embedded import EmbeddedPartition
 from tests.sim.clock import TRACE_SHOWN, Clock, Violation
@@ -100,6 +101,7 @@ class ServerSim:
                     slots=self._slots_wanted,
                     first_job_id=1,
                 )
+                self._others = KeptPartitions(self.loop.reactor)
                 self.loop.rearm()
                 self.clock.run(1.0)
                 play()
@@ -132,6 +134,7 @@ class ServerSim:
             self.loop.reactor,
             self.limits,
             self.partition,
+            self._others,
             self.helpers,  # type: ignore[arg-type]
             self._over,
             lambda: None,
