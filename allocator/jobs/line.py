@@ -46,6 +46,7 @@ class Waiting(Struct, eq=False):
         given: the job that was given them last; 0: a yod's.
         plan, looked_at: the number of the policy's plan in which it was looked at, and when among
             the others; 0: in none.
+        kind: what the policy remembers of what it asks for; None: nothing.
     """
 
     source: PortalId | None
@@ -67,6 +68,7 @@ class Waiting(Struct, eq=False):
     given: int = 0
     plan: int = 0
     looked_at: int = 0
+    kind: object = None
 
     @property
     def size(self) -> int:

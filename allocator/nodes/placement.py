@@ -77,6 +77,11 @@ class ArrayPlacement:
         """The count of a node's free slots."""
         return int(self._free[node]) if node < len(self._free) else 0
 
+    @property
+    def is_anyones(self) -> bool:
+        """No node is kept for some users, or for some kinds of jobs."""
+        return not self._kept
+
     def admitting(self, claim: Claim) -> ArrayPlacement:
         """The same, with free slots on those nodes only that this claim may have."""
         if claim.nodes or claim.least:
@@ -136,6 +141,11 @@ class ArrayPlacement:
         if int(free.sum()) < size:
             return None
         return self._fill(self._nodes_at(self._policy(free, size)), size)
+
+    def filled(self, size: int) -> list[NodeSpan] | None:
+        """The first free slots in the order of the line, whatever the policy; None: too few."""
+        places = np.flatnonzero(self._free_in_line() > 0)
+        return self._fill(self._nodes_at(places), size)
 
     def nodes_with(self, slots: int, count: int) -> list[int] | None:
         """So many nodes with as many free slots each, by the policy; None: too few."""

@@ -114,7 +114,7 @@ class NodeTable:
     """All nodes by number.
 
     Attributes:
-        changes: of free slots, counted.
+        changes, described: of free slots, counted; of what nodes have beside these, likewise.
         empty: a placement in which all slots are free; None: to be made.
         closed: nodes of which no slot is given.
         exclusive: nodes that one job at a time has, whole.
@@ -159,7 +159,7 @@ class NodeTable:
         self._slots = 0
         self._up_count = 0
         self._rules = Rules(self._nodes)
-        self.changes = 0
+        self.changes = self.described = 0
         self.empty: Placement | None = None
         self.features: Mapping[str, frozenset[int]] = {}
 
@@ -254,6 +254,7 @@ class NodeTable:
         if node is None:
             node = self._nodes[number] = new_node(number, announce, peer, now, self.orders(number))
             arrival, before, slots = Arrival.FIRST, None, 0
+            self.described += 1
             node.portion, node.is_exclusive = self.portion(number), number in self.exclusive
             self._placement.set_access(number, node.access)
         else:
@@ -442,4 +443,5 @@ class NodeTable:
         node.incarnation, node.heard_at = announce.incarnation, now
         node.is_up, node.down_text = True, ""
         node.trouble, node.rogues = announce.trouble, announce.rogues
+        self.described += (node.memory, node.gpus) != (announce.memory, announce.gpus)
         node.memory, node.gpus, node.cores = same(announce.memory), announce.gpus, announce.cores

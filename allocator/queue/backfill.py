@@ -25,11 +25,12 @@ from allocator.nodes.bookings import Booking, against
 from allocator.nodes.placement import ArrayPlacement
 from allocator.nodes.table import NodeTable, Placement
 from allocator.queue.admission import NOBODYS, Admission, fewest_nodes
+from allocator.queue.kinds import Kinds
 from allocator.queue.plan import Plan
 from allocator.queue.policy import Preemption, Running, Turn
 from allocator.queue.preemption import victims_of
 from allocator.queue.profile import Profile, Start
-from allocator.queue.supply import stocks_of
+from allocator.queue.supply import HeldSlots, stocks_of
 from native.duration import written
 from native.errors import Refusal
 from native.limits import Limits
@@ -70,6 +71,8 @@ class Backfill:
         self._running = running
         self._admission = admission
         self._stocks = stocks_of(nodes, jobs)
+        self._held = HeldSlots()
+        self._kinds = Kinds()
         self._plan: Plan | None = None
         self._turned = 0  # the count of the jobs, when it was made
 
@@ -88,6 +91,7 @@ class Backfill:
             plan = self._plan = Plan(self._profile(unix_time), unix_time)
             self._turned = self._jobs.turned
         has_given = False
+        plan.allowed.clear()
         for waiting in line:
             if waiting.plan == plan.number:
                 continue
@@ -99,6 +103,7 @@ class Backfill:
             while (start := self._start(plan, waiting, unix_time)) is not None:
                 before = self._nodes.changes
                 yield Turn(waiting, start.placement)
+                plan.allowed.clear()
                 if self._nodes.changes != before:  # it was given them
                     has_given = True
                     time_s = (waiting.time_s or UNLIMITED_S) + unix_time - plan.at
@@ -171,11 +176,11 @@ class Backfill:
 
     def _is_kept_for_nobody(self, plan: Plan, waiting: Waiting) -> bool:
         """Whether one for which slots are kept may not begin after what others were given."""
-        request, claim = waiting.request, waiting.claim
-        nodes = fewest_nodes(request.specs)
-        if (claim.uid, request.terms, waiting.request.slots, nodes) in plan.blocked:
+        kind = self._kinds.of(waiting)
+        if kind.limited in plan.blocked:
             return False  # licences alone are
-        return bool(self._admission.blocked(claim.uid, request.terms, waiting.request.slots, nodes))
+        asked = (kind.claim.uid, waiting.request.terms, kind.slots, kind.nodes)
+        return bool(self._admission.blocked(*asked))
 
     def _expect_nothing(self, plan: Plan) -> None:
         """A plan is made anew: what it promised is promised again, or is not."""
@@ -191,16 +196,17 @@ class Backfill:
 
     def _is_kept_back(self, plan: Plan, waiting: Waiting) -> bool:
         """Whether the rules of its queue keep one back, which delays nobody behind it."""
-        request, claim = waiting.request, waiting.claim
-        nodes = fewest_nodes(request.specs)
-        key = (claim.uid, request.terms, waiting.request.slots, nodes)
-        if key not in plan.blocked:
-            if not self._is_blocked(plan, request, claim, waiting.request.slots, nodes):
+        kind, request = self._kinds.of(waiting), waiting.request
+        if kind.limited in plan.allowed:
+            return False
+        if kind.limited not in plan.blocked:
+            if not self._is_blocked(plan, request, kind.claim, kind.slots, kind.nodes):
+                plan.allowed.add(kind.limited)
                 return False
             is_first = not waiting.gives_way
             if is_first and request.terms.licences and plan.kept < self._limits.backfill_count:
                 plan.claim(waiting)
-            plan.blocked.add(key)
+            plan.blocked.add(kind.limited)
         waiting.expected = 0.0
         return True
 
@@ -208,19 +214,22 @@ class Backfill:
         """Where a request begins now; None: it does not, and may have slots kept for later."""
         request, waiting.expected = waiting.request, 0.0
         is_kept = plan.kept < self._limits.backfill_count and not waiting.gives_way
-        alike = (request.specs, request.is_exclusive, waiting.claim, waiting.time_s)
-        if alike in plan.too_much and not is_kept:
+        kind, time_s = self._kinds.of(waiting), waiting.time_s or inf
+        alike = kind.anyones if plan.profile.is_anyones else kind.alike
+        failed_s = plan.too_much.get(alike, inf)
+        if time_s >= failed_s and alike in plan.too_much and not is_kept:
             return None
         elapsed_s, before = unix_time - plan.at, inf if is_kept else OVERDUE_S
-        needed_s = (waiting.time_s or inf) + elapsed_s
-        start = plan.profile.earliest(request, waiting.claim, needed_s, before)
+        start = plan.profile.earliest(request, kind.claim, time_s + elapsed_s, before)
+        if start is None or start.at >= OVERDUE_S:
+            plan.too_much[alike] = min(failed_s, time_s)
         if start is None:
-            plan.too_much.add(alike)
-        elif not start.at:
-            if self._is_blocked(plan, request, waiting.claim, *self._given(request, start)):
+            return None
+        if not start.at:
+            if self._is_blocked(plan, request, kind.claim, *self._given(request, start)):
                 return None
             return start
-        elif is_kept:
+        if is_kept:
             plan.kept += 1
             plan.claim(waiting)
             plan.profile.take(start, request, (waiting.time_s or UNLIMITED_S) + elapsed_s)
@@ -364,7 +373,9 @@ class Backfill:
         """
         ends = ((OVERDUE_S, job) if job.job_id in gone else self._end_of(job) for job in self._jobs)
         kept = self._bookings(unix_time)
-        return Profile(self._nodes, self._placement, self._stocks, ends, kept, unix_time)
+        return Profile(
+            self._nodes, self._placement, self._stocks, ends, kept, unix_time, self._held
+        )
 
     def _bookings(self, unix_time: float) -> list[Booking]:
         """What is kept for some users, now or later."""

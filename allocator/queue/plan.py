@@ -21,8 +21,10 @@ class Plan:
         kept: how many of these have an expected start.
         first: those that nobody behind them may delay, in their order.
         claimed: licences that these need.
-        too_much: those that do not fit now, so that others that ask for the same are not tried.
-        blocked: those that the rules of their queues keep back, likewise.
+        too_much: the shortest times, in seconds, for which what is asked for does not fit now, by
+            its number: others that ask for the same for as long are not tried.
+        blocked: those that the rules of their queues keep back, by number, likewise.
+        allowed: those that the rules do not keep back, until somebody is given slots.
         looked: how many it has looked at, those that were given slots included.
     """
 
@@ -36,8 +38,9 @@ class Plan:
         self.kept = 0
         self.first: list[Waiting] = []
         self.claimed: Counter[str] = Counter()
-        self.too_much: set[object] = set()
-        self.blocked: set[object] = set()
+        self.too_much: dict[int, float] = {}
+        self.blocked: set[int] = set()
+        self.allowed: set[int] = set()
         self.looked = 0
         self._state = (-1, -1, -1)
 
@@ -76,6 +79,8 @@ class Plan:
     def claim(self, waiting: Waiting) -> None:
         """Nobody behind this one may delay it."""
         self.first.append(waiting)
+        if waiting.request.terms.licences:
+            self.allowed.clear()
         for licence, wanted in waiting.request.terms.licences:
             self.claimed[licence] += wanted
 

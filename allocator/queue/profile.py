@@ -23,8 +23,8 @@ from allocator.nodes.bookings import Booking, against
 from allocator.nodes.node import Node
 from allocator.nodes.placement import ArrayPlacement
 from allocator.nodes.table import NodeTable
-from allocator.queue.supply import Stock, Supply, room_for, supplied
-from native.wire.alloc import NodeRequest, Share
+from allocator.queue.supply import HeldSlots, Stock, Supply, room_for, supplied
+from native.wire.alloc import NodeRequest, NodeSpec, Share
 
 ROWS_COUNT = 128  # of ends of running jobs; where there are more, some are taken for later
 
@@ -47,12 +47,16 @@ class Start(Struct, frozen=True):
 class Profile:
     """The free slots of a partition over time.
 
+    Attributes:
+        is_anyones: no node is kept for some users.
+
     Args:
         placement: how slots are chosen, and what is free now.
         stocks: what no job has of memory and GPUs now.
         ends: running jobs, and the seconds until each is expected to end.
         bookings: nodes that are kept for some users for a time.
         at: unix time.
+        held: the slots of jobs, remembered from one profile to the next; None: they are not.
     """
 
     def __init__(
@@ -63,6 +67,7 @@ class Profile:
         ends: Iterable[tuple[float, Job]],
         bookings: Sequence[Booking] = (),
         at: float = 0.0,
+        held: HeldSlots | None = None,
     ) -> None:
         self._nodes = nodes
         self._placement = placement
@@ -71,9 +76,12 @@ class Profile:
         self._since_now: list[Slots] = []  # what is free in all rows up to each
         self._sums = [_sum(self._rows[0])]  # most rows are too small for a request
         self._ended: list[tuple[float, int]] = []  # times of ends, and jobs
+        self.is_anyones = placement.is_anyones and not bookings
         by_end = _by_end(ends)
+        held = HeldSlots() if held is None else held
         for end, jobs in by_end.items():
-            self._add_ends(end, jobs)
+            self._add_ends(end, jobs, held)
+        held.forget_ended(by_end)
         self._supply = Supply(stocks, len(self._rows[0]), by_end)
         self._bookings = bookings
         self._at = at
@@ -81,12 +89,11 @@ class Profile:
             if booking.end > at:
                 self._split(booking.end - at)
 
-    def _add_ends(self, at: float, jobs: Sequence[Job]) -> None:
+    def _add_ends(self, at: float, jobs: Sequence[Job], held: HeldSlots) -> None:
         row = self._rows[-1].copy()
         for job in jobs:
             self._ended.append((at, job.job_id))
-            for first, count, slots in job.spans():
-                row[first : first + count] += slots
+            held.give_back(job, row)
         for number in self._nodes.exclusive:
             node = self._nodes.get(number)
             if node is not None and row[number]:
@@ -138,14 +145,20 @@ class Profile:
             if _sum(free) < wanted:
                 continue
             left: Callable[[Node], Share] = Node.left
+            is_counted = False  # the room by memory and GPUs is in what is free
             if needs:
                 least = self._supply.least(needs, at, at + time_s)
                 left = supplied(least, self._left_at(at) if is_bound else None)
                 if only is not None and (room := room_for(only, least)) is not None:
-                    free = np.minimum(free, room)
+                    free, is_counted = np.minimum(free, room), not is_bound
                     if _sum(free) < wanted:
                         continue
             placement = self._placement.with_free(free.astype(np.int64)).admitting(claim)
+            if only is not None and is_counted and not placement.least and _is_plain(only):
+                filled = placement.filled(only.size)  # as below, and sooner
+                if filled is not None:
+                    return Start(at, [filled], placement)
+                continue
             picks = attempt(request.specs, self._nodes, placement, left)
             if isinstance(picks, list):
                 return Start(at, picks, placement)
@@ -169,15 +182,20 @@ class Profile:
         is_alone = request.is_exclusive or (
             given_to is None and any(spec.needs and spec.needs.binding for spec in request.specs)
         )
-        unshared = [n for n in slots if (node := self._nodes.get(n)) and node.is_exclusive]
+        exclusive = self._nodes.exclusive
+        unshared = [number for number in slots if number in exclusive] if exclusive else []
+        count = _sum(taken)
         first, last = bisect_left(self._times, start.at), self._split(start.at + time_s)
         del self._since_now[first:]
         self._supply.take(start.at, start.at + time_s, request.specs, start.picks)
         for index in range(first, last):
             row = self._rows[index]
             row[numbers] = 0 if is_alone else row[numbers] - taken
-            row[unshared] = 0
-            self._sums[index] = _sum(row)
+            if is_alone or unshared:
+                row[unshared] = 0
+                self._sums[index] = _sum(row)
+            else:
+                self._sums[index] -= count
 
     def _split(self, at: float) -> int:
         """Let a row begin at a time. Gives its index; the count of rows if that never comes."""
@@ -242,6 +260,12 @@ class Profile:
 
 def _sum(row: Slots) -> int:
     return int(row.sum(dtype=np.int64))
+
+
+def _is_plain(spec: NodeSpec) -> bool:
+    """Whether ranks fill one node after another, each with a slot."""
+    shaped = spec.node_count or spec.per_node or spec.cores > 1 or spec.plane
+    return not (shaped or spec.nodes or spec.one_per_node)
 
 
 def _by_end(ends: Iterable[tuple[float, Job]]) -> dict[float, list[Job]]:

@@ -27,6 +27,35 @@ Amounts = npt.NDArray[np.int64]  # by node number; of a node that has come back 
 Ends = Mapping[float, Sequence[Job]]
 
 
+class HeldSlots:
+    """The slots that jobs hold, as arrays; remembered from one profile to the next."""
+
+    def __init__(self) -> None:
+        self._of: dict[int, tuple[object, Amounts, Amounts]] = {}  # by job: where it was placed
+
+    def give_back(self, job: Job, row: npt.NDArray[np.int32]) -> None:
+        """A job has ended: its slots are free."""
+        if job.placed is None or len(job.placed[0]) != len(job.holdings):
+            for first, count, slots in job.spans():  # what is left of it is not remembered
+                row[first : first + count] += slots
+            return
+        placed, numbers, slots_of = self._of.get(job.job_id, (None, row, row))
+        if placed is not job.placed:
+            by_node: dict[int, int] = {}
+            for first, count, slots in job.spans():
+                by_node |= dict.fromkeys(range(first, first + count), slots)
+            numbers, slots_of = _columns(by_node)
+            self._of[job.job_id] = job.placed, numbers, slots_of
+        row[numbers] += slots_of
+
+    def forget_ended(self, ends: Ends) -> None:
+        """Remember only these jobs, when most of the others are over."""
+        there = sum(map(len, ends.values()))
+        if len(self._of) > 2 * there + 64:
+            kept = {job.job_id for jobs in ends.values() for job in jobs}
+            self._of = {job_id: each for job_id, each in self._of.items() if job_id in kept}
+
+
 class _Held(Struct):
     """What a job has of one of them.
 
@@ -51,6 +80,7 @@ class Stock:
         self._name = name
         self._nodes = nodes
         self._jobs = jobs
+        self._counted = (-1, -1)  # length and description of the nodes that were
         self._totals = np.zeros(0, dtype=np.int64)
         self._now = self._totals
         self._held: dict[int, _Held] = {}
@@ -61,13 +91,15 @@ class Stock:
         Args:
             count: the length of a row.
         """
-        totals = np.zeros(count, dtype=np.int64)
-        nodes = list(self._nodes)
-        there = np.fromiter([node.number for node in nodes], dtype=np.int64, count=len(nodes))
-        totals[there] = [self._total(node) for node in nodes]
-        if not np.array_equal(totals, self._totals):
-            self._totals, self._held = totals, {}
-            self._now = totals.copy()
+        if (key := (count, self._nodes.described)) != self._counted:
+            self._counted = key
+            totals = np.zeros(count, dtype=np.int64)
+            nodes = list(self._nodes)
+            there = np.fromiter([node.number for node in nodes], dtype=np.int64, count=len(nodes))
+            totals[there] = [self._total(node) for node in nodes]
+            if not np.array_equal(totals, self._totals):
+                self._totals, self._held = totals, {}
+                self._now = totals.copy()
         running = {job.job_id: job for job in self._jobs}
         for job_id in [each for each in self._held if each not in running]:
             self._give_back(job_id)

@@ -63,6 +63,7 @@ def test_what_is_remembered_of_jobs_is_what_they_have(seed):
             partition.end(chance.choice(running).job_id)
         demand_right(policy, partition.machine.nodes)
     partition.machine.nodes.get(0).memory = 1
+    partition.machine.nodes.described += 1
     demand_right(policy, partition.machine.nodes)
 
 
