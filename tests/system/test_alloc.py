@@ -238,14 +238,14 @@ def test_the_ranks_of_steps_have_time_to_end_whatever_ends_the_allocation(anywhe
 
 def test_a_signal_warns_the_ranks_of_steps_before_the_time_is_over(anywhere):
     rank = "trap 'echo warned; exit 0' USR1; echo up; while :; do sleep 0.1; done"
-    words = ("-quiet", "-time", "0:30", "-signal", "USR1@28", "-sz", "2", "sh", "-c")
+    words = ("-quiet", "-time", "0:30", "-signal", "USR1@26", "-sz", "2", "sh", "-c")
     done = finish(start(anywhere, *words, 'yod -sz 2 sh -c "$RANK"', env={"RANK": rank}))
     assert (done.status, sorted(done.out.split())) == (0, ["up"] * 2 + ["warned"] * 2)
 
 
 def test_a_signal_for_the_command_is_not_sent_to_steps(embedded):
     script = "trap 'echo warned; exit 0' USR1; echo up; while :; do sleep 0.1; done"
-    done = alloc(embedded, "-quiet", "-time", "0:30", "-signal", "B:USR1@28", "sh", "-c", script)
+    done = alloc(embedded, "-quiet", "-time", "0:30", "-signal", "B:USR1@26", "sh", "-c", script)
     assert done == (0, "up\nwarned\n", "")
 
 
