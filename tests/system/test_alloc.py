@@ -185,7 +185,11 @@ def test_the_command_knows_when_its_time_will_be_over(embedded):
 
 
 @pytest.mark.parametrize(
-    "command", ["exec sleep 600", "trap '' HUP TERM; while :; do sleep 1; done"]
+    "command",
+    [
+        "exec sleep 600",
+        pytest.param("trap '' HUP TERM; while :; do sleep 1; done", marks=pytest.mark.long),
+    ],
 )
 def test_the_time_limit_ends_the_command_and_its_steps(four, command):
     done = alloc(four, "-time", "0:01", "-sz", "1", "sh", "-c", f"yod sleep 600 & {command}")
@@ -282,7 +286,7 @@ ENDLESS = "yod -sz 3 sh -c 'echo up; exec sleep 600'"
 
 
 @pytest.mark.hosts
-@pytest.mark.parametrize("how", ["power", "cable"])
+@pytest.mark.parametrize("how", ["power", pytest.param("cable", marks=pytest.mark.long)])
 def test_a_lost_host_ends_the_steps_on_it_and_new_ones_run_on_the_others(start_hosts, how):
     partition = start_hosts(3, slots=1, env=QUICK)
     script = f"{ENDLESS}; echo step $?; yod -sz 2 echo on; yod --immediate -sz 3 true; echo $?"

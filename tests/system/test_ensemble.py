@@ -27,7 +27,7 @@ for client, state in server.updates():
     pass
 server.finish()
 """
-SLEEPS = "exec sleep 600"
+SLEEPS = "echo up; exec sleep 600"
 ONCE = "[ $YOD_ENSEMBLE_EPOCH != 1 ] || exec sleep 600"
 
 
@@ -124,6 +124,8 @@ def test_a_launcher_that_is_interrupted_leaves_no_job(study, by, number):
     launcher = made.start()
     pid_of(made, 1)
     made.wait_for("): submitted", 4)
+    if by:  # an mpirun that is ended before it has taken its signals leaves its own files
+        wait_until(lambda: made.files("job.*.client-*.out").count("up\n") == 3, what="clients")
     launcher.send_signal(number)
     done = finish(launcher)
     assert done.status == 128 + number, done.err

@@ -46,6 +46,7 @@ def test_the_first_yod_in_a_job_brings_pcts_up_on_all_of_its_hosts_until_it_ends
     assert re.fullmatch(r"yod: 2 nodes of oar job \d+ are up, until it ends \(.* s\)\n", done.err)
 
 
+@pytest.mark.long
 def test_a_job_that_is_deleted_leaves_no_rank_on_any_host(oar):
     job_id = oar.submit("yod -sz 4 sh -c 'echo up; exec sleep 600'", nodes=2)
     wait_until(lambda: oar.output(job_id).count("up\n") == 4, what="all ranks run")
@@ -137,6 +138,7 @@ print(json.dumps({**found, "end": pilot.state}))
 """
 
 
+@pytest.mark.long
 def test_a_pilot_is_a_job_of_oar_on_all_of_its_nodes(oar):
     directory = oar.directory / "pilot"
     directory.mkdir()

@@ -18,6 +18,7 @@ from tests.system.test_up_ssh import BIN, Site, hiding
 pytestmark = pytest.mark.hosts
 
 ENDS = "end-pcts [0-9a-f]+$"
+QUICK = {"YOD_SSH_SILENT_S": "5", "YOD_HOST_DOWN_S": "4"}
 ALL = {f"node{number}" for number in range(1, 8)}
 
 
@@ -154,12 +155,14 @@ def test_hosts_that_have_no_keys_for_one_another_are_all_started_from_here(tree)
 
 @pytest.mark.parametrize(
     ("number", "reason"),
-    [(signal.SIGKILL, "its ssh has ended"), (signal.SIGSTOP, "no word in 5 s")],
-    ids=["dies", "hangs"],
+    [
+        pytest.param(signal.SIGKILL, "its ssh has ended", id="dies"),
+        pytest.param(signal.SIGSTOP, "no word in 5 s", id="hangs", marks=pytest.mark.long),
+    ],
 )
 def test_a_host_that_stops_to_start_others_is_named_and_they_are_started(tree, number, reason):
     tree.hold("node1", "node4")
-    yodctl = tree.begin_up(YOD_SSH_SILENT_S="5")
+    yodctl = tree.begin_up(**QUICK)
     wait_until(lambda: set(tree.pcts()) == ALL - {"node4"})
     unix_pid = wait_until(lambda: tree.relays().get("node1"))
     os.kill(unix_pid, number)
@@ -174,13 +177,13 @@ def test_a_host_that_stops_to_start_others_is_named_and_they_are_started(tree, n
         os.kill(unix_pid, signal.SIGCONT)
         wait_until(lambda: tree.relays() == {})  # it finds that nobody waits for it
     assert tree.yod("-sz", "7", "true").status == 0
-    assert tree.yodctl("down").status == 0
+    assert tree.yodctl("down", env=QUICK).status == 0
     wait_until(lambda: tree.daemons() == [])
 
 
 def test_an_interrupt_leaves_nothing_on_hosts_behind_others(tree):
     tree.hold("node2", "node3")
-    yodctl = tree.begin_up()
+    yodctl = tree.begin_up(**QUICK)
     wait_until(lambda: set(tree.pcts()) == ALL - {"node3"})
     yodctl.send_signal(signal.SIGINT)
     _, err = yodctl.communicate(timeout=LIMIT_S)
