@@ -6,6 +6,7 @@ Daemons are in :mod:`tests.support.daemons`, fixtures in :mod:`tests.support.par
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -131,6 +132,14 @@ def finish(process: subprocess.Popen[bytes], input: bytes = b"", timeout: float 
             raise
     texts = [(data or b"").decode(errors="surrogateescape") for data in (out, err)]
     return Done(process.returncode, *texts)
+
+
+def down_of_a_job(said: str) -> bool:
+    """``yodctl down`` has ended both daemons of a batch job; bebopd's end may end the other."""
+    return (
+        re.search(r"^ended (2 daemons of 2|1 daemons of 2 \(1 were gone\))$", said, re.M)
+        is not None
+    )
 
 
 @contextmanager

@@ -7,6 +7,7 @@ import random
 import shutil
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -72,26 +73,28 @@ def test_no_packet_breaks_a_client(
 ) -> None:
     monkeypatch.setattr(launch_server, "UNDER_TEST", str(sanitized))
     monkeypatch.delenv("YOD_LAUNCH_SERVER", raising=False)
-    client = Installed(tmp_path / "bin")
-    for seed in range(40):
-        chance = random.Random(seed)
-        process = client.start("x", start_new_session=True, cwd=tmp_path, stdin=subprocess.DEVNULL)
-        conversation = server.begin()
-        spare = [os.open("/dev/null", os.O_RDWR) for _ in range(3)]
-        try:
-            for _ in range(30):
-                fds = spare[: chance.choice((0, 0, 0, 1, 2, 3))]
-                conversation.send_raw(garbage(chance), *fds)
-        except OSError:  # it has hung up
-            pass
-        conversation.close()
-        for fd in spare:
-            os.close(fd)
-        out, err = process.communicate()
-        assert process.returncode != FAULT, (seed, err[-4000:])
-        assert b"Sanitizer" not in err
-        assert b"runtime error" not in err + out
-    client.close()
+    monkeypatch.setenv("YOD_COLD", "never")  # a slow test is waited for
+    with closing(Installed(tmp_path / "bin")) as client:
+        for seed in range(40):
+            chance = random.Random(seed)
+            process = client.start(
+                "x", start_new_session=True, cwd=tmp_path, stdin=subprocess.DEVNULL
+            )
+            conversation = server.begin()
+            spare = [os.open("/dev/null", os.O_RDWR) for _ in range(3)]
+            try:
+                for _ in range(30):
+                    fds = spare[: chance.choice((0, 0, 0, 1, 2, 3))]
+                    conversation.send_raw(garbage(chance), *fds)
+            except OSError:  # it has hung up
+                pass
+            conversation.close()
+            for fd in spare:
+                os.close(fd)
+            out, err = process.communicate()
+            assert process.returncode != FAULT, (seed, err[-4000:])
+            assert b"Sanitizer" not in err
+            assert b"runtime error" not in err + out
 
 
 @pytest.mark.long
