@@ -10,6 +10,23 @@ import pytest
 
 from tests.support.wait import wait_until
 
+# A rank and a helper in its group say what they hear. The first signal ends the rank, which tells
+# the helper to end by SIGRTMAX: what was sent to both is heard before that.
+HEARS = """
+import os, signal
+heard = {1, 2, 3, 10, 12, 15, signal.SIGRTMAX}
+signal.pthread_sigmask(signal.SIG_BLOCK, heard)
+helper = os.fork()
+if not helper:
+    while (number := signal.sigwait(heard)) != signal.SIGRTMAX:
+        os.write(1, f"helper {number}\\n".encode())
+    os._exit(0)
+os.write(1, b"ready\\n")
+os.write(1, f"rank {signal.sigwait(heard)}\\n".encode())
+os.kill(helper, signal.SIGRTMAX)
+os.waitpid(helper, 0)
+"""
+
 HELLO = r"""
 #include <stdio.h>
 #include <stdlib.h>

@@ -11,24 +11,10 @@ import sys
 
 import pytest
 
+from tests.support.programs import HEARS
 from tests.support.terminal import command_on_a_terminal
 from tests.support.wait import LIMIT_S, read_until, wait_until
 from yod import api
-
-HELPER = """
-import os, signal
-heard = {signal.SIGUSR1, signal.SIGRTMAX}
-signal.pthread_sigmask(signal.SIG_BLOCK, heard)
-helper = os.fork()
-if not helper:
-    while (number := signal.sigwait(heard)) != signal.SIGRTMAX:
-        os.write(1, f"helper {number}\\n".encode())
-    os._exit(0)
-os.write(1, b"ready\\n")
-os.write(1, f"rank {signal.sigwait(heard)}\\n".encode())
-os.kill(helper, signal.SIGRTMAX)
-os.waitpid(helper, 0)
-"""
 
 
 def sh(text: str, **choices) -> api.Result:
@@ -54,7 +40,7 @@ def test_the_ranks_that_are_named_have_the_whole_input(place, ranks, count):
 @pytest.mark.parametrize("reaches", [False, True])
 def test_a_signal_reaches_helpers_only_when_asked(place, reaches):
     async def heard() -> list[bytes]:
-        command = [sys.executable, "-S", "-c", HELPER]
+        command = [sys.executable, "-S", "-c", HEARS]
         seen = b""
         job = api.launch(command, partition="embedded", stdin=b"", signal_tree=reaches)
         async with job:

@@ -163,13 +163,20 @@ with rp.Executor(resource="yod.partition", cores=4, runtime=5) as executor:
 """
 
 
-@pytest.mark.hosts
-def test_input_is_carried_to_hosts_with_files_of_their_own_and_output_back(start_hosts, tmp_path):
+@pytest.fixture
+def apart(start_hosts, tmp_path):
+    """Hosts, and a directory that each of them has files of its own in."""
     data = tmp_path / "data"
     data.mkdir()
     hosts = start_hosts(2, slots=2)
     for host in hosts.hosts[:2]:
         host.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", data], check=True)
+    return hosts, data
+
+
+@pytest.mark.hosts
+def test_input_is_carried_to_hosts_with_files_of_their_own_and_output_back(apart):
+    hosts, data = apart
     done = finish(hosts.start_command(sys.executable, "-c", SCRIPT, cwd=data))
     assert done.err == "", done.out
     lines = done.out.splitlines()
@@ -214,14 +221,8 @@ worker DONE
 
 @pytest.mark.long
 @pytest.mark.hosts
-def test_functions_raptors_and_executors_run_on_hosts_that_lack_the_sessions_directory(
-    start_hosts, tmp_path
-):
-    data = tmp_path / "data"
-    data.mkdir()
-    hosts = start_hosts(2, slots=2)
-    for host in hosts.hosts[:2]:
-        host.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", data], check=True)
+def test_functions_raptors_and_executors_run_on_hosts_that_lack_the_sessions_directory(apart):
+    hosts, data = apart
     done = finish(hosts.start_command(sys.executable, "-c", CALLS, cwd=data))
     assert done.err == "", done.out
     assert done.out.splitlines() == EXPECTED.splitlines()

@@ -12,27 +12,12 @@ from contextlib import contextmanager
 import pytest
 
 from tests.support.partition import BIN, Done, Partition, finish
+from tests.support.programs import HEARS
 from tests.support.wait import LIMIT_S, read_until, wait_until
 
 pytestmark = pytest.mark.warm
 
 SIZE = 3
-# A rank and a helper in its group say what they hear. The first signal ends the rank, which tells
-# the helper to end by SIGRTMAX: what was sent to both is heard before that.
-HEARS = """
-import os, signal
-heard = {1, 2, 3, 10, 12, 15, signal.SIGRTMAX}
-signal.pthread_sigmask(signal.SIG_BLOCK, heard)
-helper = os.fork()
-if not helper:
-    while (number := signal.sigwait(heard)) != signal.SIGRTMAX:
-        os.write(1, f"helper {number}\\n".encode())
-    os._exit(0)
-os.write(1, b"ready\\n")
-os.write(1, f"rank {signal.sigwait(heard)}\\n".encode())
-os.kill(helper, signal.SIGRTMAX)
-os.waitpid(helper, 0)
-"""
 
 
 @contextmanager
