@@ -170,7 +170,7 @@ MEANINGS = {
     "liveness_s": "a host or daemon that has been silent for this long is lost",
     "peer_idle_s": "a connection of two pcts that no job needs is closed after this; 0: never",
     "kept_ports_count": "ports to bebopd that a process keeps for further launches; 0: none",
-    "kept_port_s": "such a port is closed after this without a launch",
+    "kept_port_s": "a port that is kept is closed when no launch has used it for this long",
     "progress_told_s": "yod tells bebopd this often at most how far a launch is, for pingd --web",
     "progress_s": "a launch that takes longer shows its progress on a terminal",
     "notice_s": "yod says what it waits for after this, then at double times",

@@ -21,7 +21,7 @@ bool lines_read (struct lines *lines, int fd);
  * call for the same lines. NULL: none is there. */
 char *lines_next (struct lines *lines, size_t *lengthp);
 
-/* Write all of a text. A reader that has gone is told nothing. */
+/* Write all of a text; stop without an error when the reader has gone. */
 void lines_write (int fd, const char *text, size_t n);
 
 #endif

@@ -68,7 +68,7 @@ def collect(
         outputs.put_down(directories)
     found, size = record(place, ranks, here)
     files.write(os.path.join(here, files.node_file(place)), found)
-    files.sync_directory(here)
+    digests.sync(here)
     return size
 
 
@@ -139,7 +139,7 @@ def record(place: int, ranks: Sequence[int], here: str) -> tuple[files.NodeRecor
         found[rank].append(files.File(name, size, digest))
         total += size
     for rank in ranks:
-        files.sync_directory(os.path.join(here, files.rank_directory(rank)))
+        digests.sync(os.path.join(here, files.rank_directory(rank)))
     records = tuple(files.RankRecord(rank, tuple(own)) for rank, own in found.items())
     return files.NodeRecord(place, records), total
 

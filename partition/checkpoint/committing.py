@@ -7,7 +7,7 @@ import os
 import shutil
 import time
 
-from partition.checkpoint import files
+from partition.checkpoint import digests, files
 from partition.checkpoint.files import BrokenError, Manifest, NodeRecord, Recipe
 
 _TAKEN = (errno.ENOTEMPTY, errno.EEXIST)  # rename: the name is another checkpoint's
@@ -43,7 +43,7 @@ def commit(recipe: Recipe, keep: int, directory: str, collecting: str) -> tuple[
     while True:
         manifest = Manifest(files.VERSION, number, time.time(), whole, size, nodes, recipe)
         files.write(os.path.join(here, files.MANIFEST), manifest)
-        files.sync_directory(here)
+        digests.sync(here)
         path = os.path.join(directory, f"{files.PREFIX}{number}")
         try:
             os.rename(here, path)
@@ -52,7 +52,7 @@ def commit(recipe: Recipe, keep: int, directory: str, collecting: str) -> tuple[
                 raise
             number += 1
             continue
-        files.sync_directory(directory)
+        digests.sync(directory)
         if keep:
             _prune(directory, keep)
         return size, path

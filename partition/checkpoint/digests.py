@@ -47,7 +47,7 @@ def of_files(paths: Sequence[str], *, is_synced: bool = False) -> list[Measured]
 
     with _side_by_side(measure, pieces, sum(sizes)):
         for path in paths if is_synced else ():
-            _sync(path)
+            sync(path)
     return [_whole([own[begin] for begin in sorted(own)]) for own in found]
 
 
@@ -91,7 +91,12 @@ def _of_piece(path: str, begin: int) -> Measured:
     return size, hashed.hexdigest()
 
 
-def _sync(path: str) -> None:
+def sync(path: str) -> None:
+    """What a file has, or a directory names, outlives the host from now on.
+
+    Raises:
+        OSError: it cannot be written to the disk.
+    """
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(fd)

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from contextlib import closing
 
 from native import nodelist
-from partition.checkpoint import connections, criu, files, marks, obstacles
+from partition.checkpoint import connections, criu, digests, files, marks, obstacles
 from partition.checkpoint.collecting import NotSavedError, given, record, say
 from partition.checkpoint.inotify import Inotify
 
@@ -71,7 +71,7 @@ def dump(
         outputs.put_down(paths)
     found, size = record(place, ranks, here)
     files.write(os.path.join(here, files.node_file(place)), found)
-    files.sync_directory(here)
+    digests.sync(here)
     return size
 
 

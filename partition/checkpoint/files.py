@@ -161,12 +161,3 @@ def files_below(directory: str) -> Iterator[str]:
             yield from (f"{entry.name}/{name}" for name in files_below(entry.path))
         elif entry.is_file(follow_symlinks=False):
             yield entry.name
-
-
-def sync_directory(path: str) -> None:
-    """What the directory names outlives the host."""
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

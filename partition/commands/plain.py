@@ -32,9 +32,9 @@ user_name = cache(userdirs.user_name)
 
 
 def run(name: str, argv: Sequence[str]) -> bool:
-    """Do what a plain line of a command says; False: click must read it, and nothing is done.
+    """Do what a plain line of a command says; False: nothing is done, and click must read it.
 
-    That is a line with options behind ids, one that asks for help, and one that is wrong.
+    click reads lines with options behind ids, lines that ask for help, and lines that are wrong.
     """
     options = [PARTITION, JSON] if name == "list" else [PARTITION]
     if (found := read_exact(argv, options)) is None:

@@ -60,7 +60,7 @@ def look(job_id: str) -> Iterator[str]:
 def kill_left(job_id: str) -> None:
     """Kill the rogues that ranks have started: their jobs have ended with this pct, at the latest.
 
-    Those that a user has started without yod live on.
+    Processes that a user has started without yod are not killed.
     """
     killed: set[int] = set()
     for _ in range(ROUNDS_MAX):

@@ -12,7 +12,7 @@ from tests.unit.pct.node_of import ready
 MOM, SCRIPT, TASK, PCT, KEEPER, RANK = 10, 20, 30, 31, 40, 41
 TEXT = "of pbs job 0.pbs, which PBS does not end: 50 (sleep)"
 
-# A node of a job: its script, and the pct in a task that has a shell.
+# The processes of a node: the script of the job, and the pct below the shell of a task.
 NODE = {
     1: Seen("systemd", 0, 1),
     MOM: Seen("pbs_mom", 1, MOM),

@@ -201,7 +201,7 @@ def keep_alive(end: _socket.socket) -> None:
 
 
 def own_address() -> str:
-    """The address of this host that others reach it by.
+    """The address by which other hosts reach this one.
 
     That is where its packets to the partition leave, or else those to elsewhere.
     """
