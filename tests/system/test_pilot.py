@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
 import sys
@@ -200,9 +201,11 @@ def test_thousands_of_tasks_are_canceled_at_once(tmgr, pilot):
 
 
 def test_a_task_starts_within_its_time_or_fails(tmgr, pilot):
-    entries = {"mode": rp.TASK_SERVICE, "startup_timeout": 0.3}
-    silent = shell("sleep 60", info_pattern="stdout:ready", **entries)
-    ready = shell("echo ready at 7; sleep 60", info_pattern="stdout:ready at (.)", **entries)
+    service = functools.partial(shell, mode=rp.TASK_SERVICE)
+    silent = service("sleep 60", info_pattern="stdout:ready", startup_timeout=0.3)
+    ready = service(
+        "echo ready at 7; sleep 60", info_pattern="stdout:ready at (.)", startup_timeout=LIMIT_S
+    )
     silent, ready = tmgr.submit_tasks([silent, ready])
     assert silent.wait(timeout=LIMIT_S) == rp.FAILED
     assert silent.reason == "it did not start in 0.3 s"
