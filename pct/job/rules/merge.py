@@ -15,58 +15,17 @@ takes along the same line at the heads of all other queues.
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterable
 
 from native.deadlines import earliest
 from native.errors import PeerProtocolError
 from native.wire.base import DATA_MAX
 from native.wire.io import RUNS_MAX, Lines, LinesRun, Output, cost
+from pct.job.rules.folding import Bundle, Index, Owed, Part, Runs, Source, common, joined
 from pct.job.rules.relay import OutputRelay
 
 _LOOK_BYTES = 16 * 1024  # of each queue, for a line that is due elsewhere
-
-Runs = tuple[LinesRun, ...]
-Owed = tuple[tuple[int, int], ...]  # place of a child, bytes of credit that it gets back
-
-
-class _Part:
-    """Lines that came together, or nearly so.
-
-    Attributes:
-        lines: that it had when it was looked at; some may have left since. None: it was not.
-        owed: what its sender is credited when the last of it is sent.
-    """
-
-    __slots__ = ("lines", "owed", "runs", "since", "size")
-
-    def __init__(self, size: int, runs: Runs, since: float, owed: Owed) -> None:
-        self.size = size
-        self.runs = runs
-        self.since = since
-        self.owed = owed
-        self.lines: frozenset[bytes] | None = None
-
-
-class _Source:
-    """What a rank of this node, or a child, has sent.
-
-    Attributes:
-        data: its whole lines that wait; ``parts`` says what they are.
-        tail: the beginning of a line.
-        end: the offset behind all that a rank has written.
-        is_inside: the beginning of its present line has been passed.
-    """
-
-    __slots__ = ("data", "end", "is_inside", "parts", "tail", "tail_since")
-
-    def __init__(self) -> None:
-        self.data = bytearray()
-        self.parts: deque[_Part] = deque()
-        self.tail = bytearray()
-        self.tail_since = 0.0
-        self.end = 0
-        self.is_inside = False
 
 
 class MergingRelay(OutputRelay):
@@ -84,15 +43,15 @@ class MergingRelay(OutputRelay):
         self._window_s = window_s
         self._room_bytes = window_bytes // 2  # a child must not run out of credit
         self._held_bytes = 0
-        self._outbox: deque[tuple[Owed, Output | Lines]] = deque()
-        self._ranks: dict[int, _Source] = {}
-        self._below = {place: _Source() for place in places}
+        self._outbox: deque[Bundle | tuple[Owed, Output]] = deque()
+        self._ranks: dict[int, Source] = {}
+        self._below = {place: Source() for place in places}
         # May still write. Of the root of a job on one node these are its ranks.
-        self._active: dict[_Source, None] = dict.fromkeys(self._below.values())
-        self._pending: dict[_Source, None] = {}  # have lines
-        self._counts: Counter[bytes] = Counter()  # of a line: parts that were looked at and had it
-        self._unindexed: dict[_Source, None] = {}  # have parts that were not looked at
-        self._tails: dict[_Source, int] = {}  # have the beginning of one: the rank
+        self._active: dict[Source, None] = dict.fromkeys(self._below.values())
+        self._pending: dict[Source, None] = {}  # have lines
+        self._index = Index()
+        self._unindexed: dict[Source, None] = {}  # have parts that were not looked at
+        self._tails: dict[Source, int] = {}  # have the beginning of one: the rank
 
     @property
     def is_empty(self) -> bool:
@@ -134,13 +93,13 @@ class MergingRelay(OutputRelay):
         """
         if not message.data.endswith(b"\n"):
             raise PeerProtocolError("io.lines without the end of a line")
-        source = self._below.setdefault(place, _Source())
+        source = self._below.setdefault(place, Source())
         self._add(source, message.data, message.runs, now, ((place, cost(message)),))
         self._settle(source)
 
     def pass_on(self, place: int, message: Output) -> None:
         """Take what a child has passed. It waits for nothing but what its rank wrote before."""
-        source = self._below.setdefault(place, _Source())
+        source = self._below.setdefault(place, Source())
         rank = message.rank
         while any(first <= rank <= last for part in source.parts for first, last, _ in part.runs):
             self._release(source)
@@ -182,13 +141,19 @@ class MergingRelay(OutputRelay):
         """Take what may be sent now."""
         messages: list[Output | Lines] = []
         while self._outbox and self._credit > 0:
-            owed, message = self._outbox.popleft()
+            owed, message = self._next()
             self._credit -= cost(message)
             for place, count_bytes in owed:
                 self._owed[place] = self._owed.get(place, 0) + count_bytes
             messages.append(message)
         self.is_paused = bool(self._outbox)
         return messages, self._due_credit()
+
+    def _next(self) -> tuple[Iterable[tuple[int, int]], Output | Lines]:
+        first = self._outbox.popleft()
+        if isinstance(first, Bundle):
+            return first.owed, first.message(self._job_id, self._stream)
+        return first
 
     def check(self) -> None:
         """Assert the invariants."""
@@ -198,18 +163,18 @@ class MergingRelay(OutputRelay):
             assert (source in self._pending) == bool(source.data)
             assert (source in self._tails) == bool(source.tail)
             assert not (source.is_inside and (source.data or source.tail))
-        assert bool(self._pending) or not self._counts
+        assert bool(self._pending) or self._index.is_empty
         assert self._held_bytes == sum(len(each.data) + len(each.tail) for each in sources)
         assert self._held_bytes <= self._room_bytes
 
     # -- queues -----------------------------------------------------------
 
-    def _rank(self, rank: int) -> _Source:
+    def _rank(self, rank: int) -> Source:
         if (source := self._ranks.get(rank)) is None:
-            source = self._ranks[rank] = _Source()
+            source = self._ranks[rank] = Source()
         return source
 
-    def _read(self, rank: int, source: _Source, data: bytes, now: float) -> None:
+    def _read(self, rank: int, source: Source, data: bytes, now: float) -> None:
         """Put what a rank has written where it belongs: passed, or in the queue, or its tail."""
         if source.is_inside or b"\0" in data:
             end = len(data) if b"\0" in data else data.find(b"\n") + 1 or len(data)
@@ -238,7 +203,7 @@ class MergingRelay(OutputRelay):
             source.end += len(data) - end
             self._held_bytes += len(data) - end
 
-    def _add(self, source: _Source, data: bytes, runs: Runs, now: float, owed: Owed = ()) -> None:
+    def _add(self, source: Source, data: bytes, runs: Runs, now: float, owed: Owed = ()) -> None:
         self._held_bytes += len(data)
         source.data += data
         self._pending[source] = None
@@ -249,9 +214,9 @@ class MergingRelay(OutputRelay):
                 last.size += len(data)
                 last.owed = tuple((place, more + last.owed[0][1]) for place, more in owed)
                 return
-        source.parts.append(_Part(len(data), runs, now, owed))
+        source.parts.append(Part(len(data), runs, now, owed))
 
-    def _pass(self, rank: int, source: _Source, data: bytes) -> None:
+    def _pass(self, rank: int, source: Source, data: bytes) -> None:
         """Pass bytes of a rank, behind all that it has written before."""
         while source.parts:
             self._release(source)
@@ -262,7 +227,7 @@ class MergingRelay(OutputRelay):
             source.end += len(data)
             source.is_inside = not data.endswith(b"\n")
 
-    def _pass_tail(self, rank: int, source: _Source) -> None:
+    def _pass_tail(self, rank: int, source: Source) -> None:
         if self._tails.pop(source, None) is None:
             return
         while source.parts:
@@ -273,12 +238,12 @@ class MergingRelay(OutputRelay):
         self._held_bytes -= len(tail)
         self._pass(rank, source, tail)
 
-    def _oldest(self) -> _Source:
+    def _oldest(self) -> Source:
         return min(self._pending, key=lambda source: source.parts[0].since)
 
     # -- folding ----------------------------------------------------------
 
-    def _settle(self, fresh: _Source | None) -> None:
+    def _settle(self, fresh: Source | None) -> None:
         """Send what need not wait, or may not."""
         if fresh is None or (fresh.parts and len(fresh.parts) == 1):
             self._send_complete()
@@ -296,103 +261,95 @@ class MergingRelay(OutputRelay):
             if lead is None or len(active) == 1:
                 self._release(self._oldest())
                 continue
-            head = _head(lead)
-            if not all(source.data.startswith(head) for source in active):
+            if not self._has_all(active, lead.head()):
                 break
             self._fold(lead, lead.parts[0].size)
 
-    def _release(self, lead: _Source) -> None:
+    def _has_all(self, sources: Iterable[Source], line: bytes) -> bool:
+        """All begin with a line."""
+        return all(source.data.startswith(line) for source in sources)
+
+    def _release(self, lead: Source) -> None:
         """Send the first part of a source's queue, with what others have of it."""
         part = lead.parts[0]
+        while len(self._pending) > 1 and self._has_all(self._pending, lead.head()):
+            self._fold(lead, part.size)
+            if not part.size:
+                return
         if len(self._pending) == 1:
             self._alone(lead, part.size)
             return
-        self._index()
-        counts = self._counts
-        several = {line for line in part.lines or () if counts[line] > 1}
-        own = Counter(line for each in lead.parts for line in several & (each.lines or frozenset()))
-        shared = {line for line in several if counts[line] > own[line]}
-        if not shared:
+        for source in self._unindexed:
+            self._index.add(source)
+        self._unindexed.clear()
+        if not (shared := self._index.shared(lead)):
             self._alone(lead, part.size)
             return
-        alone = gone = 0
-        left = bytes(lead.data[: part.size])
-        for line in left[:-1].split(b"\n"):
-            size = len(line) + 1
-            if gone >= size:  # left with the line before
-                gone -= size
-            elif line not in shared:
-                alone += size
+        alone = 0
+        missed: set[bytes] = set()  # no other has them near its head
+        lines = iter(lead.begin(part.size - 1).split(b"\n"))
+        for line in lines:
+            alone += len(line) + 1
+            if line not in shared or line in missed:
+                continue
+            if count := self._together(lead, line + b"\n", alone - len(line) - 1):
+                alone = 0
+                missed.clear()
+                for _ in range(count - 1):  # left with this one
+                    next(lines)
             else:
-                if alone:
-                    self._alone(lead, alone)
-                    alone = 0
-                gone = self._together(lead, line + b"\n", part) - size
+                missed.add(line)
         if alone:
             self._alone(lead, alone)
 
-    def _index(self) -> None:
-        """Look at the lines of parts that were not looked at: the last ones of their queues."""
-        for source in self._unindexed:
-            end = len(source.data)
-            for part in reversed(source.parts):
-                if part.lines is not None:
-                    break
-                start = end - part.size
-                part.lines = frozenset(bytes(source.data[start : end - 1]).split(b"\n"))
-                self._counts.update(part.lines)
-                end = start
-        self._unindexed.clear()
+    def _together(self, lead: Source, line: bytes, before: int) -> int:
+        """Send a line of a source with all that have it, after what is before it there.
 
-    def _forget(self, lines: frozenset[bytes]) -> None:
-        counts = self._counts
-        for line in lines:
-            if (count := counts[line]) > 1:
-                counts[line] = count - 1
-            else:
-                del counts[line]
-
-    def _together(self, lead: _Source, line: bytes, part: _Part) -> int:
-        """Send the line at the head of a queue with all that have it; the bytes of the lead."""
-        for other in list(self._pending):
-            if other is lead or not other.data or other.data.startswith(line):
-                continue
-            at = other.data.find(b"\n" + line, 0, _LOOK_BYTES) + 1
+        Returns:
+            How many lines have left with it, that one too; 0: none, as no other has it.
+        """
+        found = [other for other in self._pending if other is not lead and _place(other, line)]
+        if not found:
+            return 0
+        if before:
+            self._alone(lead, before)
+        for other in found:
+            at = _place(other, line) - 1
             while at > 0:
-                at -= self._fold(other, at)
-        return self._fold(lead, part.size)
+                at -= len(self._fold(other, at))
+        return self._fold(lead, lead.parts[0].size).count(b"\n")
 
-    def _alone(self, lead: _Source, size: int) -> None:
+    def _alone(self, lead: Source, size: int) -> None:
         """Send lines from the head of a queue that no other has there."""
         while size:
             room = size if size <= DATA_MAX else lead.data.rfind(b"\n", 0, DATA_MAX) + 1
             count = min(room, lead.parts[0].size)
-            self._send([lead], bytes(lead.data[:count]))
+            self._send([lead], lead.begin(count))
             size -= count
 
-    def _fold(self, lead: _Source, most: int) -> int:
+    def _fold(self, lead: Source, most: int) -> bytes:
         """Send the line at the head of a queue, and what others have of it and what follows.
 
         Returns:
-            The bytes that have left each queue, at most ``most``.
+            What has left each queue, at most ``most`` bytes.
         """
-        head = _head(lead)
+        head = lead.head()
         members = [lead]
         run_count = len(lead.parts[0].runs)
-        block = bytes(lead.data[: min(most, lead.parts[0].size)])
+        block = lead.begin(min(most, lead.parts[0].size))
         for other in self._pending:
             if other is not lead and other.data.startswith(head):
                 run_count += len(other.parts[0].runs)
                 if run_count > RUNS_MAX:
                     break
                 members.append(other)
-                block = _common(block, other)
+                block = common(block, other)
         if len(members) == 1:
             block = head
         self._send(members, block)
-        return len(block)
+        return block
 
-    def _send(self, members: list[_Source], block: bytes) -> None:
+    def _send(self, members: list[Source], block: bytes) -> None:
         """Send whole lines that are at the heads of some queues."""
         size = len(block)
         found: list[LinesRun] = []
@@ -407,44 +364,20 @@ class MergingRelay(OutputRelay):
             else:
                 owed += part.owed
                 if part.lines is not None:
-                    self._forget(part.lines)
+                    self._index.remove(part.lines)
                 source.parts.popleft()
                 if not source.parts:
                     del self._pending[source]
         self._held_bytes -= size * len(members)
-        runs = tuple(found) if len(members) == 1 else _joined(found)
-        self._outbox.append((owed, Lines(self._job_id, self._stream, runs, block)))
+        runs = tuple(found) if len(members) == 1 else joined(found)
+        last = self._outbox[-1] if self._outbox else None
+        if not (isinstance(last, Bundle) and last.takes(runs, block, owed)):
+            self._outbox.append(Bundle(runs, block, owed))
 
 
-def _head(source: _Source) -> bytes:
-    return bytes(source.data[: source.data.index(b"\n") + 1])
-
-
-def _common(block: bytes, other: _Source) -> bytes:
-    """The whole lines that a block and the first part of a queue begin with, both."""
-    size = min(len(block), other.parts[0].size)
-    if size == len(block) and other.data.startswith(block):
-        return block
-    if other.data.startswith(block[:size]):
-        return block[:size]
-    same, differs = 0, size  # the lengths of a beginning that is the same, and of one that is not
-    while differs - same > 1:
-        middle = (same + differs) // 2
-        if other.data[same:middle] == block[same:middle]:
-            same = middle
-        else:
-            differs = middle
-    return block[: block.rfind(b"\n", 0, same) + 1]
-
-
-def _joined(runs: list[LinesRun]) -> Runs:
-    """The same ranks, ascending, and neighbours at one offset in one run."""
-    runs.sort()
-    found = [runs[0]]
-    for first, last, offset in runs[1:]:
-        begin, end, other = found[-1]
-        if first == end + 1 and offset == other:
-            found[-1] = (begin, last, offset)
-        else:
-            found.append((first, last, offset))
-    return tuple(found)
+def _place(source: Source, line: bytes) -> int:
+    """Where a line is near the head of a queue, from 1; 0: it is not there."""
+    if source.data.startswith(line):
+        return 1
+    at = source.data.find(b"\n" + line, 0, _LOOK_BYTES)
+    return 0 if at < 0 else at + 2

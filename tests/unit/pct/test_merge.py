@@ -114,6 +114,47 @@ def test_lines_of_children_are_folded_with_those_of_other_children() -> None:
     assert messages == [Lines(JOB_ID, 1, ((5, 7, 5), (9, 9, 8)), b"end\n")]
 
 
+def test_lines_that_repeat_leave_in_few_messages_when_another_has_fewer_of_them() -> None:
+    relay = node(2)
+    relay.read(SELF, 0, b"again\n" * 1000, 0.0)
+    relay.read(SELF, 1, b"other\n" + b"again\n" * 10, 0.0)
+    relay.due(0.05)
+    assert took(relay) == [
+        ("1", b"other\n"),
+        ("0-1", b"again\n" * 10),
+        ("0", b"again\n" * 990),
+    ]
+
+
+def test_lines_of_one_rank_before_a_line_that_others_have_leave_together() -> None:
+    relay = node(3)
+    relay.read(SELF, 0, b"mesh\n", 0.0)
+    relay.read(SELF, 1, b"one\ntwo\nthree\nmesh\n", 0.0)
+    relay.read(SELF, 2, b"mesh\n", 0.0)
+    relay.due(0.05)
+    assert took(relay) == [("1", b"one\ntwo\nthree\n"), ("0-2", b"mesh\n")]
+
+
+def test_lines_that_two_ranks_share_leave_before_the_line_that_a_third_has_too() -> None:
+    relay = node(3)
+    relay.read(SELF, 0, b"mesh\n", 0.0)
+    for rank in (1, 2):
+        relay.read(SELF, rank, b"seed\nmesh\n", 0.0)
+    relay.due(0.05)
+    assert took(relay) == [("1-2", b"seed\n"), ("0-2", b"mesh\n")]
+
+
+def test_what_waits_for_credit_is_one_message_as_far_as_that_may_be() -> None:
+    relay = node(1)
+    relay.hold()
+    for _ in range(3):
+        relay.read(SELF, 0, b"x" * (DATA_MAX // 2 - 1) + b"\n", 0.0)
+    assert took(relay) == []
+    relay.credit(WINDOW)
+    messages, _ = relay.take()
+    assert [len(message.data) for message in messages] == [DATA_MAX]
+
+
 def test_what_a_lost_child_sent_comes_before_what_its_heirs_send() -> None:
     relay = node(1, 1)
     relay.pass_lines(1, Lines(JOB_ID, 1, ((3, 3, 0),), b"first\n"), 0.0)
