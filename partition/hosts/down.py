@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -21,20 +22,32 @@ def end_all(found: State, limits: Limits) -> tuple[dict[str, str], Sequence[Lost
     Returns:
         The hosts on which that failed, and why; and those that have failed to reach further ones.
     """
-    return _end(found, found.started, limits)
+    going = _ending(found, found.started, limits)
+    going.run()
+    failed = {host: result.reason for host, result in going.results.items() if result.reason}
+    return failed, going.lost
 
 
 def end_some(
     where: Path, found: State, hosts: Collection[str], idle: Collection[str], limits: Limits
-) -> None:
+) -> set[str]:
     """End the PCTs of some hosts, and say in the partition's file what is left.
+
+    An interrupt ends the waiting.
 
     Args:
         idle: hosts that very likely have none; it does not matter if they are out of reach.
+
+    Returns:
+        The others of which it is not known that theirs have ended.
     """
-    failed, _ = _end(found, hosts, limits)
-    left = failed.keys() - set(idle)
+    going = _ending(found, hosts, limits)
+    with suppress(KeyboardInterrupt):
+        going.run()
+    ended = {host for host, result in going.results.items() if not result.reason}
+    left = set(hosts) - ended - set(idle)
     state.save(without(found, set(hosts) - left), where)
+    return left
 
 
 def without(found: State, ended: Collection[str]) -> State:
@@ -43,9 +56,7 @@ def without(found: State, ended: Collection[str]) -> State:
     return replace(found, hosts=tuple(hosts))
 
 
-def _end(
-    found: State, hosts: Iterable[str], limits: Limits
-) -> tuple[dict[str, str], Sequence[Lost]]:
+def _ending(found: State, hosts: Iterable[str], limits: Limits) -> Spread:
     plan = Plan(
         targets=tuple(map(Target, hosts)),
         ssh=found.ssh,
@@ -57,7 +68,4 @@ def _end(
         tag=found.tag,
         ends=True,
     )
-    going = Spread(plan, True)
-    going.run()
-    failed = {host: result.reason for host, result in going.results.items() if result.reason}
-    return failed, going.lost
+    return Spread(plan, True)

@@ -63,6 +63,24 @@ def folded(texts: Iterable[tuple[str, str]]) -> list[str]:
     return [f"{fold(names)}: {text}" for text, names in hosts.items()]
 
 
+def taking_back(hosts: Iterable[str], limit_s: float, is_interrupted: bool) -> str:
+    """What is waited for when hosts come up no further, and how not to."""
+    press = "interrupt again" if is_interrupted else "interrupt"
+    return (
+        f"ends what has begun on {fold(hosts)}, and waits up to {limit_s:g} s for each host that"
+        f" does not answer; {press} to leave at once"
+    )
+
+
+def may_be_left(hosts: Iterable[str]) -> str:
+    """Where a PCT may go on, and what ends it or takes it in."""
+    folded = fold(hosts)
+    return (
+        f"a pct may be left on {folded}: `yodctl up --ssh {folded}` takes it in again,"
+        " `yodctl down --force` ends it with all others"
+    )
+
+
 def _items(text: str) -> Iterator[str]:
     """The parts of a list between commas outside of brackets; all of it if it has operators."""
     if set("!&^") & set(text):

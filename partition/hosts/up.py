@@ -17,6 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from native.errors import PartitionError
+from native.host import stdio
 from native.host.keyfile import read_partition_key
 from native.limits import Limits
 from native.wire.status import NodeState
@@ -192,10 +193,14 @@ def _bring(where: Path, found: State, hosts: Sequence[str], wish: Wish, limits: 
             for name, reason in unable.items():
                 results[name] = replace(results[name], reason=reason)
             run([name for name in lacking if name not in unable])
-    except BaseException:
+    except BaseException as error:
+        is_interrupt = isinstance(error, KeyboardInterrupt)
         # Where nothing has begun, a pct that begins yet finds that nobody waits for it.
-        with _undisturbed():
-            down.end_some(where, found, hosts, idle - set(before), limits)
+        with _interruptible(), _handled([signal.SIGHUP], signal.SIG_IGN):
+            stdio.say(f"yodctl: {names.taking_back(hosts, limits.host_down_s, is_interrupt)}")
+            left = down.end_some(where, found, hosts, idle - set(before), limits)
+        if is_interrupt and left:
+            raise PartitionError(f"interrupted; {names.may_be_left(left)}") from None
         raise
     hosts_now = dict(begun)
     for name in hosts:
@@ -236,7 +241,7 @@ def _interruptible() -> Iterator[None]:
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Nothing interrupts the end of what was begun."""
+    """Nothing interrupts the end of this host's own daemons, which takes some seconds at most."""
     with _handled((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), signal.SIG_IGN):
         yield
 

@@ -12,13 +12,17 @@ import pytest
 from tests.support import sshd
 from tests.support.place import Place
 from tests.support.sshd import start
-from tests.support.wait import LIMIT_S, wait_until
+from tests.support.wait import LIMIT_S, read_until, wait_until
 from tests.system.test_up_ssh import BIN, Site, hiding
 
 pytestmark = pytest.mark.hosts
 
 ENDS = "end-pcts [0-9a-f]+$"
 QUICK = {"YOD_SSH_SILENT_S": "5", "YOD_HOST_DOWN_S": "4"}
+WAITS = (
+    "yodctl: ends what has begun on node[1-7], and waits up to {} s for each host that does not"
+    " answer; interrupt again to leave at once"
+)
 ALL = {f"node{number}" for number in range(1, 8)}
 
 
@@ -187,7 +191,29 @@ def test_an_interrupt_leaves_nothing_on_hosts_behind_others(tree):
     wait_until(lambda: set(tree.pcts()) == ALL - {"node3"})
     yodctl.send_signal(signal.SIGINT)
     _, err = yodctl.communicate(timeout=LIMIT_S)
-    assert (yodctl.returncode, err.strip()) == (1, b"yodctl: interrupted")
+    said = [line for line in err.decode().splitlines() if line]
+    assert (yodctl.returncode, said) == (1, [WAITS.format("4"), "yodctl: interrupted"])
+    wait_until(lambda: tree.daemons() == [])
+
+
+def test_a_second_interrupt_leaves_hosts_that_do_not_answer_and_names_them(tree):
+    hangs = '[[ ! "${@: -2:1} ${@: -1}" =~ ^node4.*end-pcts.[0-9a-f]+$ ]] || exec sleep 600'
+    tree.each_ssh(hangs)
+    tree.hold("node2", "node3")
+    yodctl = tree.begin_up(YOD_HOST_DOWN_S="600")
+    wait_until(lambda: set(tree.pcts()) == ALL - {"node3"})
+    yodctl.send_signal(signal.SIGINT)
+    assert read_until(yodctl.stderr.fileno(), b"\n").decode() == WAITS.format("600") + "\n"
+    wait_until(lambda: set(tree.pcts()) <= {"node4"})  # one that was not ready has ended itself
+    yodctl.send_signal(signal.SIGINT)
+    _, err = yodctl.communicate(timeout=LIMIT_S)
+    assert yodctl.returncode == 1
+    assert err.startswith(b"yodctl: interrupted; a pct may be left on ") and b"4" in err
+    left = {host["name"] for host in tree.state()["hosts"] if host["is_started"]}
+    assert "node4" in left
+    tree.wrapper.write_text(tree.wrapper.read_text().replace(hangs, ""))
+    done = tree.yodctl("down", "--force")
+    assert done.status == 0, done.err
     wait_until(lambda: tree.daemons() == [])
 
 
