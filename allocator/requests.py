@@ -35,6 +35,7 @@ from native.wire.alloc import Grant, NodeRequest, NodeSpec, Refused
 from native.wire.base import NO_TERMS, clipped
 
 _RUNS_MAX = 1 << 14  # ranges of runs in one grant: some 8 bytes each
+_SOON_S = 1e-3  # after which the line is looked at again at the earliest: clocks differ a little
 
 
 class ReserveJobIds(Action, frozen=True):
@@ -215,7 +216,7 @@ class Requests:
         """The site's rules are others."""
         for waiting in self._line:
             terms = waiting.request.terms
-            waiting.where = self._slots.where_by_now(terms, self._admission.nodes_of(terms))
+            waiting.follow(self._slots.where_by_now(terms, self._admission.nodes_of(terms)))
         self._line.rank_anew()
         self.limits_changed()
 
@@ -275,7 +276,7 @@ class Requests:
             actions += self._serve_one(turn, now)
         self._served_at = (self._nodes.changes, self._admission.freed)
         change = self._policy.next_change(unix_time) if self._line else None
-        self._look_at = None if change is None else now + change - unix_time
+        self._look_at = None if change is None else now + max(change - unix_time, _SOON_S)
         return [*actions, *self._tell_line()]
 
     def _serve_one(self, turn: Turn, now: float) -> list[Action]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 
 from msgspec.structs import replace
 
@@ -14,6 +15,7 @@ from allocator.jobs.line import Line, Waiting
 from allocator.nodes.access import Claim
 from allocator.queue.admission import Admission, fewest_nodes
 from allocator.queue.policy import Policy
+from native.duration import written
 from native.wire.alloc import NodeRequest, NodeSpec
 from native.wire.base import Factor, Terms
 
@@ -97,8 +99,14 @@ class BatchLine:
         """What a request lacks now; empty: nothing, but for those before it."""
         request, claim = waiting.request, waiting.claim
         asked = (claim.uid, request.terms, waiting.request.slots, fewest_nodes(request.specs))
-        lacks = self._admission.blocked(*asked) or self._slots.lacks(request, claim)
-        return lacks or self._policy.booked(request, claim, self._wall_clock(), waiting.time_s)
+        if text := self._admission.blocked(*asked):
+            return text
+        unix_time = self._wall_clock()
+        if text := self._slots.lacks(request, claim):
+            is_told = claim.switches and waiting.more_at < inf
+            more_s = max(1.0, waiting.more_at - unix_time) if is_told else 0.0
+            return f"{text}; in {written(more_s)} more switches do" if is_told else text
+        return self._policy.booked(request, claim, unix_time, waiting.time_s)
 
     def expected(self, job_id: int) -> float:
         """When a batch job is expected to have its slots: unix time; 0: not known."""

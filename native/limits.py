@@ -49,6 +49,7 @@ class Limits(Struct, frozen=True):
     waiting_each_count: int = 256
     backfill_count: int = 50
     backfill_tested_count: int = 1000
+    switches_wait_s: float = 300.0
     ended_count: int = 20_000
     requeues_count: int = 3
     submitted_count: int = 100_000
@@ -148,6 +149,7 @@ MEANINGS = {
     "waiting_count": "requests that wait for nodes of a partition at a time (yod --wait)",
     "waiting_each_count": "the same of one user",
     "backfill_count": "requests that wait whose expected start no later request may delay",
+    "switches_wait_s": "a request waits at most this long for few leaf switches (--switches)",
     "backfill_tested_count": "requests that wait, and are tried whenever slots become free",
     "ended_count": "jobs or steps that have ended, of which a bebopd knows how (yod --after)",
     "requeues_count": "a batch job waits again so often when nodes are not made ready or lost",

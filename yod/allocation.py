@@ -160,6 +160,7 @@ def allocate(
     distribution: str | None = None,
     exclusive: bool = False,
     constraint: str = "",
+    switches: str = "",
     partition: str = "",
     wait_s: float = inf,
     time_s: float = inf,
@@ -181,6 +182,7 @@ def allocate(
         distribution: ``block``, ``cyclic`` or ``plane=K``, how the slots lie on the nodes.
         exclusive: all slots of whole nodes, which nobody else uses.
         constraint: features of the nodes, such as ``gpu&ib``.
+        switches: below so few leaf switches, as ``--switches``: ``1``, ``2@30:00``.
         partition: ``host:port``, ``unix:PATH`` or ``embedded``. Default: as docs/yod.md says.
         wait_s: how long to wait for nodes that others have.
         time_s: how long the allocation may last, in whole seconds.
@@ -208,6 +210,7 @@ def allocate(
         ("--threads-per-core", threads_per_core),
         ("--distribution", distribution),
         ("--constraint", constraint or None),
+        ("--switches", switches or None),
     ):
         words += [option, str(count)] if count is not None else []
     words += ["--exclusive"] if exclusive else []

@@ -65,6 +65,7 @@ OPTIONS = (
     Option(("--after",), True, "First others end: afterok:ID.", "KIND:ID"),
     Option(("--exclusive",), False, "Whole nodes, which nobody else uses."),
     Option(("--constraint",), True, "Nodes with these features: a&b, a|b.", "EXPR"),
+    Option(("--switches",), True, "Below so few leaf switches, waiting for TIME.", "N[@TIME]"),
     Option(("-nice",), False, "Give way: end when another launch or job needs the slots."),
     Option(("--overlap",), False, "A step shares the slots of others."),
     Option(("--detach",), False, "Print the job's id and leave; yodjob attach shows its output."),

@@ -138,6 +138,11 @@ def prepare(given: Given, words: list[str], invocation: Invocation) -> Prepared:
         from yod.plan.files import chosen as chosen_files
 
         files = chosen_files(given, user_name(os.getuid()))
+    switches = (0, 0.0)
+    if (text := _last(given, "--switches")) is not None:
+        from yod.plan.switches import parse as parse_switches  # likewise
+
+        switches = parse_switches(text)
     window, input_ranks = None, _input_ranks(given, is_batch)
     if (text := _last(given, "--pty")) is not None:
         from yod.host.rawmode import size_of  # likewise
@@ -159,6 +164,7 @@ def prepare(given: Given, words: list[str], invocation: Invocation) -> Prepared:
         overlaps="--overlap" in given,
         is_exclusive="--exclusive" in given,
         constraint=_last(given, "--constraint") or "",
+        switches=switches,
         gives_way="-nice" in given,
         wait_s=_wait_s(given),
         arity=_arity(given),

@@ -140,6 +140,7 @@ def submit(
     after: str | None = None,
     exclusive: bool = False,
     constraint: str | None = None,
+    switches: str | None = None,
     partition: str = "",
 ) -> BatchJob:
     """Hand a script in; it runs when its slots are free.
@@ -155,6 +156,7 @@ def submit(
         after: the jobs that it waits for, as ``afterok:17,afterany:18``.
         exclusive: all slots of whole nodes, which nobody else uses.
         constraint: features of the nodes, such as ``gpu&ib``.
+        switches: below so few leaf switches, as ``--switches``: ``1``, ``2@30:00``.
 
     Raises:
         YodError: it is not taken; the text says why.
@@ -174,6 +176,7 @@ def submit(
         "after": after,
         "is_exclusive": exclusive,
         "constraint": constraint,
+        "switches": switches,
         "directory": None if cwd is None else os.fspath(cwd),
     }
     words = [] if script is None else [os.fspath(script), *arguments]

@@ -44,19 +44,20 @@ def placement(
 
     line = line or hilbert.order(there.at)
     policy = policies.POLICIES.get(name or POLICIES[0])
+    leaves: list[int] = []
     if topology_file:
         from allocator.nodes import topology
 
         text = _text_of(topology_file, "topology")
         tree = topology.parse(text, shown(topology_file), there.numbers)
-        line = list(tree.line)
+        line, leaves = list(tree.line), tree.leaves()
         if name in ("", TREE):
             policy = tree.choose
     if policy is None:
         from allocator.nodes.site_policy import SitePolicy
 
         policy = SitePolicy(name, site_policy(name), say).choose
-    return ArrayPlacement(policy, line)
+    return ArrayPlacement(policy, line, leaves)
 
 
 def site_policy(name: str) -> Policy:

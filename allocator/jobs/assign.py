@@ -254,6 +254,10 @@ def attempt(
     Args:
         supply: the memory and GPUs of a node that may be used.
     """
+    if placement.switches:
+        from allocator.jobs.switches import below_few  # few requests ask for few switches
+
+        return below_few(specs, nodes, placement, supply)
     counted = None
     if any(spec.needs is not None for spec in specs):
         from allocator.nodes.counted import Counted  # most requests need neither

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from allocator.jobs.assign import (
     Picks,
     RequestRefused,
@@ -59,11 +61,12 @@ class Chooser:
             RequestRefused: what is said of their features is wrong.
         """
         if not terms.constraint:
-            return Where(among)
+            return Where(among, switches=terms.switches)
         from allocator.nodes.features import where  # few requests have any
 
         try:
-            return where(self._nodes.features, terms.constraint, among)
+            found = where(self._nodes.features, terms.constraint, among)
+            return replace(found, switches=terms.switches)
         except UsageError as error:
             raise RequestRefused(Refusal.BAD_REQUEST, str(error)) from None
 

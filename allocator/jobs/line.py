@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from math import inf
 from typing import Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from allocator.jobs.assign import RequestRefused
 from allocator.jobs.choosing import claim_of
@@ -47,6 +49,8 @@ class Waiting(Struct, eq=False):
         plan, looked_at: the number of the policy's plan in which it was looked at, and when among
             the others; 0: in none.
         kind: what the policy remembers of what it asks for; None: nothing.
+        more_at: unix time from which it takes more leaf switches than it asks for, at the latest;
+            infinity: that is not known yet.
     """
 
     source: PortalId | None
@@ -69,6 +73,7 @@ class Waiting(Struct, eq=False):
     plan: int = 0
     looked_at: int = 0
     kind: object = None
+    more_at: float = inf
 
     @property
     def size(self) -> int:
@@ -86,6 +91,11 @@ class Waiting(Struct, eq=False):
     def gives_way(self) -> bool:
         """It ends for others when it has slots, and does not come before them in the line."""
         return self.request.terms.gives_way
+
+    def follow(self, where: Where) -> None:
+        """The nodes that it may have are others; of switches it takes as many as it did."""
+        takes_more = self.request.terms.switches and not self.where.switches
+        self.where = replace(where, switches=0) if takes_more else where
 
     @property
     def claim(self) -> Claim:

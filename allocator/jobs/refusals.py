@@ -42,6 +42,8 @@ def busy(
     free = sum(placement.free(node.number) for node in among)
     total = sum(node.slots for node in among)
     text = _wanted(spec, [spec] if spec.nodes else specs)
+    if count := placement.switches:
+        text += " below " + ("one leaf switch" if count == 1 else f"{count} leaf switches")
     more = ""
     if spec.needs is not None:
         from allocator.jobs.shortage import left_text  # as above

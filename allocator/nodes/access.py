@@ -58,12 +58,14 @@ class Where(Struct, frozen=True):
         nodes, least: as in :class:`Choice`.
         one_of: all of them by one of these choices; empty: there is no more to it.
         constraint: what was asked for, for texts.
+        switches: below at most so many leaf switches; 0: below any.
     """
 
     nodes: frozenset[int] = frozenset()
     one_of: tuple[Choice, ...] = ()
     constraint: str = ""
     least: tuple[Least, ...] = ()
+    switches: int = 0
 
 
 ANYWHERE = Where()
@@ -75,7 +77,7 @@ class Claim(Struct, frozen=True):
     Attributes:
         uid: whose job it is to be; ``ANYBODY``: of somebody for whom nothing is reserved.
         is_batch: it is a batch job, of ours or of a batch system that we are part of.
-        nodes, one_of, constraint, least: as in :class:`Where`.
+        nodes, one_of, constraint, least, switches: as in :class:`Where`.
     """
 
     uid: int = ANYBODY
@@ -84,6 +86,7 @@ class Claim(Struct, frozen=True):
     one_of: tuple[Choice, ...] = ()
     constraint: str = ""
     least: tuple[Least, ...] = ()
+    switches: int = 0
 
     def choices(self) -> list[Claim]:
         """A claim for each choice in ``one_of``; this one where that is empty."""
@@ -98,7 +101,8 @@ class Claim(Struct, frozen=True):
     @classmethod
     def to(cls, where: Where, uid: int, is_batch: bool) -> Claim:
         """A user's claim to some nodes."""
-        return cls(uid, is_batch, where.nodes, where.one_of, where.constraint, where.least)
+        said = where.nodes, where.one_of, where.constraint, where.least, where.switches
+        return cls(uid, is_batch, *said)
 
     def may_have(self, access: Access) -> bool:
         """Whether the job may be given a node of this kind, if it is one of its queue."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import numpy as np
 from msgspec.structs import replace
 
+from allocator.nodes import leaves
 from allocator.nodes.access import OPEN, Access, Claim, Least
 from allocator.nodes.policies import Ints, Policy, lowest
 from native.wire.placed import NodeSpan
@@ -22,20 +23,30 @@ class ArrayPlacement:
     """Chooses slots by a policy, on nodes that lie in a line.
 
     Attributes:
-        least: as in :class:`allocator.nodes.table.Placement`.
+        least, switches: as in :class:`allocator.nodes.table.Placement`.
 
     Args:
         policy: which slots a request gets that names no nodes.
         line: the nodes in their order, each once; others follow them, by number.
+        leaf_of: the leaf switch of each node of the line, from 0 on; others are below one more.
+            Empty: all nodes are below one.
     """
 
-    def __init__(self, policy: Policy = lowest, line: Sequence[int] = ()) -> None:
+    def __init__(
+        self, policy: Policy = lowest, line: Sequence[int] = (), leaf_of: Sequence[int] = ()
+    ) -> None:
         self._policy = policy
         self.least: tuple[Least, ...] = ()
+        self.switches = 0
         self._listed = np.array(line, dtype=np.int64)
         self._line: Ints | None = None  # by place; None: to be made again
         size = max(64, int(self._listed.max(initial=0)) + 1)
         self._free = np.zeros(size, dtype=np.int64)  # by node number
+        self._leaves_count = max(leaf_of, default=-1) + 2
+        self._leaf = np.full(size, self._leaves_count - 1, dtype=np.int64)  # by node number
+        if leaf_of:
+            self._leaf[self._listed] = leaf_of
+        self._has_leaves = bool(leaf_of)
         self._is_unused = np.zeros(size, dtype=np.bool_)
         self._kept: dict[int, Access] = {}  # nodes that not everybody may have
         self._shut: dict[Claim, Ints] = {}  # those that a claim may not have; remembered
@@ -84,6 +95,10 @@ class ArrayPlacement:
 
     def admitting(self, claim: Claim) -> ArrayPlacement:
         """The same, with free slots on those nodes only that this claim may have."""
+        if claim.switches and self._has_leaves:
+            other = self._with(self._free)
+            other.switches = claim.switches
+            return other.admitting(replace(claim, switches=0))
         if claim.nodes or claim.least:
             other = self._among(claim.nodes) if claim.nodes else self.copy()
             other.least = claim.least
@@ -156,6 +171,46 @@ class ArrayPlacement:
         chosen: list[int] = self._nodes_at(places).tolist()
         return chosen
 
+    @property
+    def leaf(self) -> Ints:
+        """The leaf switch of each node, by number; not to be changed."""
+        return self._leaf
+
+    def free_below(self) -> Ints:
+        """The free slots below each leaf switch."""
+        return self.below_each(self._free)
+
+    def below_each(self, counts: Ints) -> Ints:
+        """The sum of these counts, by node number, below each leaf switch."""
+        sums = np.bincount(self._leaf[: len(counts)], counts, self._leaves_count)
+        return sums.astype(np.int64)
+
+    def below(self, leaves: Ints) -> ArrayPlacement:
+        """The same, with free slots below these leaf switches only; of how many is not asked."""
+        is_below = np.zeros(self._leaves_count, dtype=np.bool_)
+        is_below[leaves] = True
+        return self.below_any(np.where(is_below[self._leaf], self._free, 0))
+
+    def could_be_below(self, slots: int) -> bool:
+        """Whether there are so many free slots below as few leaf switches as it says."""
+        return leaves.could(self, slots)
+
+    def leaves_of(self, numbers: Collection[int]) -> int:
+        """Below how many leaf switches these nodes are."""
+        return leaves.count_of(self, numbers)
+
+    def below_few(
+        self, room: Mapping[int, int] | None, wanted: int, node_count: int
+    ) -> Iterator[ArrayPlacement]:
+        """The free slots below few leaf switches; see :func:`allocator.nodes.leaves.choices`."""
+        return leaves.choices(self, room, wanted, node_count)
+
+    def below_any(self, free: Ints | None = None) -> ArrayPlacement:
+        """The same, whatever switches the nodes are below, also with other free slots."""
+        other = self._with(self._free if free is None else free)
+        other.switches = 0
+        return other
+
     def of_list(self, nodes: tuple[int, ...], size: int) -> list[NodeSpan] | None:
         """The first free slots of a list, in its order; None: too few."""
         listed = np.array([node for node in nodes if node < len(self._free)], dtype=np.int64)
@@ -174,6 +229,7 @@ class ArrayPlacement:
         more = max(node + 1, 2 * len(self._free)) - len(self._free)
         self._free = np.pad(self._free, (0, more))
         self._is_unused = np.pad(self._is_unused, (0, more))
+        self._leaf = np.pad(self._leaf, (0, more), constant_values=self._leaves_count - 1)
         self._line = None
 
     def _free_in_line(self) -> Ints:

@@ -11,9 +11,13 @@ from native.wire.placed import NodeSpan, spans_of
 class ListPlacement:
     """Fills the free slots of the lowest-numbered nodes first.
 
+    All nodes are below one switch.
+
     Attributes:
-        least: as in :class:`allocator.nodes.table.Placement`.
+        least, switches: as in :class:`allocator.nodes.table.Placement`.
     """
+
+    switches = 0
 
     def __init__(self) -> None:
         self.least: tuple[Least, ...] = ()

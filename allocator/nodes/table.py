@@ -36,9 +36,11 @@ class Placement(Protocol):
 
     Attributes:
         least: how many of the nodes are to be of which sets; whoever chooses slots sees to it.
+        switches: likewise, below how many leaf switches they are at most; 0: below any.
     """
 
     least: tuple[Least, ...]
+    switches: int
 
     def set_free(self, node: int, count: int, is_unused: bool = False) -> None:
         """Set the count of a node's free slots; 0 for one that is down or drained.

@@ -53,6 +53,14 @@ class Topology:
         is_leaf = self._height == 0
         self._leaves = self._first[is_leaf], self._behind[is_leaf]
 
+    def leaves(self) -> list[int]:
+        """The leaf switch of each place of the line, by number."""
+        found = np.zeros(len(self.line), dtype=np.int64)
+        for leaf, (first, behind) in enumerate(zip(*self._leaves, strict=True)):
+            found[first:behind] = leaf
+        numbers: list[int] = found.tolist()
+        return numbers
+
     def choose(self, free: Ints, size: int) -> Ints:
         """Places below as few leaf switches as can be; a placement policy.
 

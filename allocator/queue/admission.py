@@ -28,6 +28,8 @@ WITHOUT_QUEUES = (
     "constraint",
     "gives_way",
     "requeue_lost",
+    "switches",
+    "switches_s",
 )  # terms of a job where there are none
 ANY_NODES: frozenset[int] = frozenset()
 

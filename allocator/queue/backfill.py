@@ -15,6 +15,8 @@ from collections.abc import Container, Iterator, Sequence
 from functools import partial
 from math import inf
 
+from msgspec.structs import replace
+
 from allocator.jobs.assign import RequestRefused
 from allocator.jobs.choosing import Chooser
 from allocator.jobs.job import Job, JobState
@@ -31,6 +33,7 @@ from allocator.queue.policy import Preemption, Running, Turn
 from allocator.queue.preemption import victims_of
 from allocator.queue.profile import Profile, Start
 from allocator.queue.supply import HeldSlots, stocks_of
+from allocator.queue.switches import few_or_more
 from native.duration import written
 from native.errors import Refusal
 from native.limits import Limits
@@ -217,10 +220,21 @@ class Backfill:
         kind, time_s = self._kinds.of(waiting), waiting.time_s or inf
         alike = kind.anyones if plan.profile.is_anyones else kind.alike
         failed_s = plan.too_much.get(alike, inf)
-        if time_s >= failed_s and alike in plan.too_much and not is_kept:
+        wants_few = kind.claim.switches > 0
+        if time_s >= failed_s and alike in plan.too_much and not is_kept and not wants_few:
             return None
         elapsed_s, before = unix_time - plan.at, inf if is_kept else OVERDUE_S
-        start = plan.profile.earliest(request, kind.claim, time_s + elapsed_s, before)
+        if wants_few:
+            more_s = waiting.more_at - plan.at
+            earliest = partial(
+                plan.profile.earliest, request, time_s=time_s + elapsed_s, before=before
+            )
+            asked = earliest, kind.claim, self._patience_s(request.terms), more_s, elapsed_s
+            start, more_s = few_or_more(*asked)
+            if not plan.is_trial:
+                self._note_more(plan, waiting, plan.at + more_s, unix_time)
+        else:
+            start = plan.profile.earliest(request, kind.claim, time_s + elapsed_s, before)
         if start is None or start.at >= OVERDUE_S:
             plan.too_much[alike] = min(failed_s, time_s)
         if start is None:
@@ -236,6 +250,19 @@ class Backfill:
             waiting.expected = plan.at + start.at if start.at < UNLIMITED_S else 0.0
         return None
 
+    def _note_more(self, plan: Plan, waiting: Waiting, more_at: float, unix_time: float) -> None:
+        """When one takes more leaf switches than it wants, and whether it does now."""
+        waiting.more_at = more_at
+        if more_at <= unix_time:
+            waiting.where = replace(waiting.where, switches=0)
+        else:
+            plan.due = min(plan.due, more_at)
+
+    def _patience_s(self, terms: Terms) -> float:
+        """How long one waits for few leaf switches, when more would do."""
+        most = self._limits.switches_wait_s
+        return min(terms.switches_s or most, most)
+
     def check(self, line: Line, unix_time: float) -> None:
         """Assert that nobody waits whose turn it is, also by a new plan.
 
@@ -244,12 +271,12 @@ class Backfill:
         if self._plan is not None and self._turned != self._jobs.turned:
             return
         plan, self._plan = self._plan, None
-        before = [(each.expected, each.plan, each.looked_at) for each in line]
+        before = [(each.expected, each.plan, each.looked_at, each.more_at) for each in line]
         for turn in self.turns(line, unix_time):
             raise AssertionError(turn)
         self._plan = plan
         for waiting, state in zip(line, before, strict=True):
-            waiting.expected, waiting.plan, waiting.looked_at = state
+            waiting.expected, waiting.plan, waiting.looked_at, waiting.more_at = state
 
     def demand_turn(
         self, request: NodeRequest, claim: Claim, line: Line, unix_time: float
@@ -312,7 +339,11 @@ class Backfill:
     ) -> Start | None:
         """After all that wait: it delays nobody, and its time is the latest that it may be."""
         profile = self._planned(line, unix_time).profile
-        start = profile.earliest(request, claim, time_s or inf, since=since_s)
+        earliest = partial(profile.earliest, request, time_s=time_s or inf, since=since_s)
+        if claim.switches:
+            start, _ = few_or_more(earliest, claim, self._patience_s(request.terms), inf)
+        else:
+            start = earliest(claim)
         return start if start is not None and start.at < UNLIMITED_S else None
 
     def _left(
@@ -330,7 +361,7 @@ class Backfill:
 
     def _planned(self, line: Line, unix_time: float) -> Plan:
         """What is left when all that wait have what they are to have."""
-        plan = Plan(self._profile(unix_time), unix_time)
+        plan = Plan(self._profile(unix_time), unix_time, is_trial=True)
         for plan.count, waiting in enumerate(line):
             if self._is_full(plan):
                 break
@@ -395,8 +426,11 @@ class Backfill:
         return f"{kept[0].text(unix_time)}; {limit}"
 
     def next_change(self, unix_time: float) -> float | None:
-        """When the first of them ends."""
-        return min((each.end for each in self._bookings(unix_time)), default=None)
+        """When the first of them ends, or somebody takes more leaf switches."""
+        changes = [each.end for each in self._bookings(unix_time)]
+        if self._plan is not None and unix_time < self._plan.due < inf:
+            changes.append(self._plan.due)
+        return min(changes, default=None)
 
     def _end_of(self, job: Job) -> tuple[float, Job]:
         if job.state in _ENDING:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import count
+from math import inf
 
 from allocator.jobs.line import Line, Waiting
 from allocator.nodes.table import NodeTable
@@ -26,13 +27,16 @@ class Plan:
         blocked: those that the rules of their queues keep back, by number, likewise.
         allowed: those that the rules do not keep back, until somebody is given slots.
         looked: how many it has looked at, those that were given slots included.
+        due: unix time at which somebody takes more leaf switches than before.
+        is_trial: nobody is given slots by it.
     """
 
     _numbers = count(1)
 
-    def __init__(self, profile: Profile, at: float) -> None:
+    def __init__(self, profile: Profile, at: float, *, is_trial: bool = False) -> None:
         self.profile = profile
         self.at = at
+        self.is_trial = is_trial
         self.number = next(self._numbers)
         self.count = 0
         self.kept = 0
@@ -42,6 +46,7 @@ class Plan:
         self.blocked: set[int] = set()
         self.allowed: set[int] = set()
         self.looked = 0
+        self.due = inf
         self._state = (-1, -1, -1)
 
     def is_of(self, nodes: NodeTable, line: Line, freed: int, unix_time: float) -> bool:
@@ -50,7 +55,7 @@ class Plan:
         Args:
             freed: that of the rules of the queues.
         """
-        is_due = unix_time - self.at >= self.profile.next
+        is_due = unix_time - self.at >= self.profile.next or unix_time >= self.due
         is_same = self._state == (nodes.changes, line.removed, freed) and not is_due
         return is_same and self._is_in_order(line)
 

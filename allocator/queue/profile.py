@@ -126,6 +126,8 @@ class Profile:
             asked = [(request, each, time_s, before, since) for each in claim.choices()]
             starts = [start for each in asked if (start := self.earliest(*each)) is not None]
             return min(starts, key=lambda start: (start.at, node_count(start.picks)), default=None)
+        if since >= before:
+            return None
         wanted = request.slots
         needs = [spec.needs for spec in request.specs if spec.needs is not None]
         is_bound = any(each.binding is not None for each in needs)
@@ -154,7 +156,7 @@ class Profile:
                     if _sum(free) < wanted:
                         continue
             placement = self._placement.with_free(free.astype(np.int64)).admitting(claim)
-            if only is not None and is_counted and not placement.least and _is_plain(only):
+            if is_counted and only is not None and _is_plain(only) and _is_any(placement):
                 filled = placement.filled(only.size)  # as below, and sooner
                 if filled is not None:
                     return Start(at, [filled], placement)
@@ -260,6 +262,11 @@ class Profile:
 
 def _sum(row: Slots) -> int:
     return int(row.sum(dtype=np.int64))
+
+
+def _is_any(placement: ArrayPlacement) -> bool:
+    """Whether all nodes with free slots do, whichever are taken."""
+    return not (placement.least or placement.switches)
 
 
 def _is_plain(spec: NodeSpec) -> bool:

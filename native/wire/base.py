@@ -310,6 +310,8 @@ class Terms(Part, frozen=True):
         constraint: features that its nodes have, as an expression; empty: any.
         gives_way: it ends when one that does not give way needs its slots.
         requeue_lost: it waits again when its nodes are lost.
+        switches: it waits for nodes below at most so many leaf switches; 0: below any.
+        switches_s: how long it does, once it would begin below more; 0: as bebopd's limit says.
     """
 
     queue: Name = ""
@@ -320,6 +322,8 @@ class Terms(Part, frozen=True):
     constraint: Annotated[str, Meta(max_length=CONSTRAINT_MAX)] = ""
     gives_way: bool = False
     requeue_lost: bool = False
+    switches: Annotated[int, Meta(ge=0, le=NODE_MAX)] = 0
+    switches_s: Seconds = 0.0
 
 
 NO_TERMS = Terms()

@@ -60,6 +60,7 @@ def alloc(
     account: str | None,
     licences: str | None,
     constraint: str | None,
+    switches: str | None,
     warning: str | None,
     wait_s: float | None,
     partition: str,
@@ -99,7 +100,7 @@ def alloc(
         early(warning, time_s),
         is_exclusive,
         batch.id_of(os.environ),
-        terms(queue, account, licences, constraint=constraint),
+        terms(queue, account, licences, constraint=constraint, switches=switches),
     )
     try:
         status = hold(wanted, os.environ, partition=partition, is_quiet=is_quiet, debug=debug)

@@ -29,7 +29,7 @@ from yod.plan.shape import ANY, is_about, with_option
 _SIZE, _TIME, _OUTPUT, _NAME, _DIRECTORY = "-sz", "-time", "-o", "-name", "-directory"
 _AFTER, _BEGIN, _DEADLINE, _ARRAY = "--after", "-begin", "-deadline", "-array"
 _QUEUE, _ACCOUNT, _LICENCES, _NICE = "-queue", "-account", "-licenses", "-nice"
-_CONSTRAINT = "--constraint"
+_CONSTRAINT, _SWITCHES = "--constraint", "--switches"
 _EXCLUSIVE, _HOLD, _REQUEUE = _FLAGS = "--exclusive", "-hold", "--requeue"  # have no value
 
 SLURM: tuple[tuple[tuple[str, ...], str], ...] = (
@@ -56,6 +56,7 @@ SLURM: tuple[tuple[tuple[str, ...], str], ...] = (
     (("A", "account"), _ACCOUNT),
     (("L", "licenses"), _LICENCES),
     (("C", "constraint"), _CONSTRAINT),
+    (("switches",), _SWITCHES),
     (("nice",), _NICE),
 )
 _SLURM_COSMETIC = frozenset(("comment", "mail-type", "mail-user", "q", "qos"))
@@ -155,6 +156,8 @@ def _check(words: list[str]) -> None:
                 points(value)
             case "--constraint":
                 terms(constraint=value)
+            case "--switches":
+                terms(switches=value)
             case _ if is_about(name):
                 with_option(ANY, name, value)
 

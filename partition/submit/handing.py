@@ -49,7 +49,7 @@ _OF_THE_SHAPE = (
     "threads",
 )
 
-_TERMS = ("queue", "account", "licences", "nice", "requeue_on", "constraint")
+_TERMS = ("queue", "account", "licences", "nice", "requeue_on", "constraint", "switches")
 
 
 class Taken(Struct, frozen=True):

@@ -36,6 +36,7 @@ IN_QUEUE = {
     ),
     "licences": Option(("-licenses", "-L"), True, "Needed while it has slots.", "NAME:N"),
     "constraint": Option(("--constraint", "-C"), True, "Features of its nodes: a&b.", "EXPR"),
+    "switches": Option(("--switches",), True, "Below few leaf switches; 1@30:00.", "N[@TIME]"),
 }
 
 OPTIONS = {  # in the order of the help

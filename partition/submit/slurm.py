@@ -34,6 +34,7 @@ _OF_SRUN = frozenset(
         "-account",
         "-licenses",
         "--constraint",
+        "--switches",
     )
 )
 _OF_SALLOC = (_OF_SRUN | {"-time"}) - {"--after"}

@@ -15,6 +15,7 @@ from native.wire.base import (
     Terms,
 )
 from native.wire.batch import BY_FACTORS
+from yod.plan.switches import parse as parse_switches
 
 STATUS_MAX = 255
 
@@ -26,6 +27,7 @@ def terms(
     nice: str | None = None,
     requeue_on: str | None = None,
     constraint: str | None = None,
+    switches: str | None = None,
     *,
     requeue_lost: bool = False,
 ) -> Terms:
@@ -44,8 +46,9 @@ def terms(
         raise UsageError(f"--constraint {shown(constraint)}: an expression of features")
     if constraint is not None and len(constraint) > CONSTRAINT_MAX:
         raise UsageError(f"--constraint: at most {CONSTRAINT_MAX} characters")
+    count, wait_s = (0, 0.0) if switches is None else parse_switches(switches)
     whose = (queue or "", account or "", counted, given_up, again, constraint or "")
-    return Terms(*whose, requeue_lost=requeue_lost)
+    return Terms(*whose, requeue_lost=requeue_lost, switches=count, switches_s=wait_s)
 
 
 def points(text: str) -> int:

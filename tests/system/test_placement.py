@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.batch import Jobs
 from tests.support.partition import finish
-from tests.support.wait import read_until
+from tests.support.wait import read_until, wait_until
 from tests.system.test_bebopd import run
 
 SWITCHES = """SwitchName=s0 Nodes=node[0-1]
@@ -59,6 +60,37 @@ def test_a_job_stays_below_one_leaf_switch_where_it_fits(start_local, tmp_path):
     assert nodes_of(partition, 3) == [0, 2, 3]
     yod.terminate()
     finish(yod)
+
+
+@pytest.fixture
+def jobs(start_local, tmp_path):
+    """Of four nodes with a slot each, two below each leaf switch."""
+    (tmp_path / "nodes").write_text("".join(f"node{number}\n" for number in range(4)))
+    (tmp_path / "topology").write_text(SWITCHES)
+    words = ["--nodes-file", tmp_path / "nodes", "--topology", tmp_path / "topology"]
+    found = Jobs(start_local(4, slots=1, bebopd_options=words), tmp_path)
+    yield found
+    found.close()
+
+
+def test_who_wants_few_leaf_switches_waits_for_them_and_takes_more_at_its_time(jobs):
+    busy = [jobs.submit("-list", number, "--wrap", "read line <go") for number in ("1", "3")]
+    wait_until(lambda: all(jobs.state(each) == "RUNNING" for each in busy))
+    refused = jobs.partition.yod("--switches", "1", "-sz", "2", "true")
+    assert refused.status == 125
+    assert "2 ranks requested below one leaf switch, 2 of 4 slots free now" in refused.err
+    say = ("yod", "-sz", "2", "printenv", "YOD_NODE")
+    done = jobs.yodjob("alloc", "-quiet", "--switches", "1@0:01", "-sz", "2", *say)
+    assert (sorted(done.out.split()), done.err) == (["0", "2"], "")
+    done = jobs.partition.yod("--switches", "2", *say[1:])
+    assert sorted(done.out.split()) == ["0", "2"]
+    job_id = jobs.submit(text="#SBATCH --switches=1@1-0\n#SBATCH -n 2\ntrue")
+    assert "below one leaf switch" in jobs.yodjob("why", job_id).out
+    jobs.go.say()
+    assert jobs.wait(job_id) == 0
+    assert jobs.row(job_id)["nodes"] in ([0, 1], [2, 3])
+    jobs.go.say()
+    assert jobs.wait(*busy) == 0
 
 
 def test_a_sites_own_policy_chooses_until_it_fails(start_local, installed):

@@ -73,6 +73,7 @@ class Rare(TypedDict, total=False):
         rank_variables: rank variables also as other launchers have them, as ``--as``:
             ``slurm,torch``.
         constraint: features of the nodes, such as ``gpu&ib``.
+        switches: below so few leaf switches, as ``--switches``: ``1``, ``2@30:00``.
         nice: end when another launch or job needs the slots.
         stacks: show the stacks of ranks that die by a signal, as ``-bt``.
         trace: write the launch to this file, as a trace for Perfetto.
@@ -88,6 +89,7 @@ class Rare(TypedDict, total=False):
     warning: str
     rank_variables: str
     constraint: str
+    switches: str
     nice: bool
     stacks: bool
     trace: Word

@@ -11,7 +11,7 @@ from native.errors import UsageError
 from native.host.userdirs import user_name
 from native.wire.group import RankFiles
 from yod.guest.choices import Rare
-from yod.plan import dialects, files, timelimit
+from yod.plan import dialects, files, switches, timelimit
 from yod.plan.input import SHARED, parse
 from yod.plan.plan import Options, Style, TimeLimit
 from yod.plan.prepared import Records
@@ -46,6 +46,7 @@ def asked_for(rare: Rare, options: Options, records: Records) -> tuple[Options, 
         time_limit=_time_limit(rare),
         dialects=dialects.parse([rare["rank_variables"]]) if rare.get("rank_variables") else (),
         constraint=rare.get("constraint", ""),
+        switches=switches.parse(rare["switches"]) if rare.get("switches") else (0, 0.0),
         gives_way=rare.get("nice", False),
         wants_stacks=rare.get("stacks", False),
     )

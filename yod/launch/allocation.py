@@ -71,17 +71,23 @@ class Allocation:
         specs = tuple(spec.packed() for spec in plan.specs)
         if (listed := sum(spec.listed for spec in specs)) > alloc.LISTED_MAX:
             return self._too_long(f"lists of {listed} nodes in all, at most {alloc.LISTED_MAX}")
-        constraint, gives_way = plan.options.constraint, plan.options.gives_way
-        is_any = not (constraint or gives_way)
-        terms = NO_TERMS if is_any else Terms(constraint=constraint, gives_way=gives_way)
+        options = plan.options
+        terms = NO_TERMS
+        if options.constraint or options.gives_way or options.switches[0]:
+            terms = Terms(
+                constraint=options.constraint,
+                gives_way=options.gives_way,
+                switches=options.switches[0],
+                switches_s=options.switches[1],
+            )
         request = alloc.NodeRequest(
             specs,
             programs,
             plan.batch_job,
             waits,
             plan.asker,
-            plan.options.overlaps,
-            plan.options.is_exclusive,
+            options.overlaps,
+            options.is_exclusive,
             plan.after,
             terms,
         )

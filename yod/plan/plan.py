@@ -63,6 +63,8 @@ class Options(Struct, frozen=True):
         overlaps: a step shares the slots that others have (``--overlap``).
         is_exclusive: nobody else has slots of the job's nodes (``--exclusive``).
         constraint: features of the job's nodes (``--constraint``); empty: any.
+        switches: below at most so many leaf switches, and the seconds to wait for so few
+            (``--switches``); 0: any, and as bebopd says.
         gives_way: the job ends when another one needs its slots (``-nice``).
         wait_s: how long to wait for nodes that others have; infinity: any time; 0: not at all;
             None: a step of an allocation, or what waits for other jobs, any time, another job
@@ -96,6 +98,7 @@ class Options(Struct, frozen=True):
     outlives_nodes: bool = False
     is_exclusive: bool = False
     constraint: str = ""
+    switches: tuple[int, float] = (0, 0.0)
     gives_way: bool = False
     wait_s: float | None = None
     arity: int = 0

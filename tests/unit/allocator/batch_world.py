@@ -57,6 +57,8 @@ class World(Users):
         nodes_fail: some are not made ready for jobs.
     """
 
+    placement = ArrayPlacement  # makes what chooses slots, where some pass others
+
     def __init__(self, choose):
         self.choose = choose
         self.now = 1000.0
@@ -65,7 +67,7 @@ class World(Users):
         self.machine = None
         self.fuse = -1  # actions until bebopd is killed; below 0: it is not
         self.unkept = []
-        self.limits = Limits(overtime_s=60.0)
+        self.limits = Limits(overtime_s=60.0, switches_wait_s=20.0)
         self.peers = (PortalId(9, 70000 + number) for number in count())
         self.accepted = {}  # job id by token
         self.after, self.arrays = {b"": NO_DEPENDENCY}, {}  # dependencies and elements, by token
@@ -91,7 +93,7 @@ class World(Users):
         self.epoch += 1
         self.unkept = []
         self.machine = Bebopd(
-            ArrayPlacement() if self.backfills else ListPlacement(),
+            self.placement() if self.backfills else ListPlacement(),
             policy=Backfill if self.backfills else first_in_first_out,
             epoch=self.epoch,
             next_job_id=self.disk.first_id(),

@@ -5,6 +5,7 @@ from math import inf
 
 from allocator.jobs.grants import Owner
 from allocator.jobs.job import JobState
+from allocator.nodes.placement import ArrayPlacement
 from allocator.queue import file
 from allocator.queue.ranking import Ranking
 from allocator.queue.table import QueueTable
@@ -80,6 +81,7 @@ duration = "10:00"
 COUNTS = ("left*1&right*1", "[left*1|right*1]")
 CONSTRAINTS = ("", "", "left", "left&right", "[left|right]", *COUNTS)
 FEATURES = {"left": frozenset((0, 1)), "right": frozenset((1, 2))}
+LEAVES = (0, 0, 1)  # the leaf switch of each node
 LICENCES = ((), (), (("matlab", 1),), (("matlab", 2),))
 
 
@@ -88,6 +90,7 @@ class QueueWorld(World):
 
     backfills = property(lambda self: True, lambda self, value: None)  # it is the policy of queues
     preempted = 0
+    impatient = 0  # who began below more leaf switches than they wanted
 
     def site(self):
         self.queues = QueueTable(
@@ -102,6 +105,9 @@ class QueueWorld(World):
             "ranking": lambda slots: Ranking(self.queues, slots),
         }
 
+    def placement(self):
+        return ArrayPlacement(line=range(3), leaf_of=LEAVES)
+
     def terms(self, wanted):
         is_of_corner = wanted.size < 5 and 2 not in wanted.nodes
         corner = ("corner",) if is_of_corner else ()
@@ -109,7 +115,8 @@ class QueueWorld(World):
         terms = (self.choose.choice(LICENCES), self.choose.choice((0, 0, 30)))
         is_small = wanted.size <= SLOTS and not wanted.nodes and queue != "corner"
         constraint = self.choose.choice(CONSTRAINTS) if is_small else ""
-        return Terms(queue, "", *terms, constraint=constraint)
+        switches = self.choose.choice((0, 0, 0, 1)), self.choose.choice((0.0, 5.0, 60.0))
+        return Terms(queue, "", *terms, 0, constraint, False, False, *switches)
 
     def receive(self, peer, message, principal=ALICE):
         if isinstance(message, batch.Submit) and message.token[1] < 100:
@@ -127,6 +134,18 @@ class QueueWorld(World):
         self.pass_time(max(1.0, ends - self.unix_time()))
         super().settle()
 
+    def check_switches(self, line):
+        """Who begins below more leaf switches than it wants has waited as long as it wanted."""
+        for waiting in line:
+            held = self.machine.jobs.get(waiting.given or waiting.job_id)
+            terms = waiting.request.terms
+            if held is None or not terms.switches or held.granted != self.now:
+                continue
+            if len({LEAVES[number] for number in held.holdings}) > terms.switches:
+                patience_s = min(terms.switches_s or inf, self.limits.switches_wait_s)
+                assert self.now - waiting.since >= patience_s, "below many switches, and too soon"
+                self.impatient += 1
+
     def begin_bebopd(self, *words):
         super().begin_bebopd(*words)
         if self.machine is not None:
@@ -135,9 +154,11 @@ class QueueWorld(World):
     def handle(self, event):
         there = self.machine.batch if self.machine is not None else ()
         ended = {job.job_id for job in there if job.is_preempted}
+        line = list(self.machine._requests._line) if self.machine is not None else ()
         super().handle(event)
         if self.machine is not None:
             self.check_limits()
+            self.check_switches(line)
             self.check_reserved()
             self.check_preempted(ended)
 

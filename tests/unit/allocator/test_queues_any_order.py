@@ -4,12 +4,14 @@ What is asserted of batch jobs in any world is asserted here as well.
 """
 
 import random
+from math import inf
 
 import pytest
 
 from allocator.batch.submissions import Submissions
 from allocator.nodes.bookings import Booking
 from allocator.queue.admission import NO_QUEUES
+from allocator.queue.backfill import Backfill
 from allocator.queue.table import QueueTable
 from tests.unit.allocator.queue_world import QueueWorld
 
@@ -65,7 +67,17 @@ def what_is_reserved_is_given_to_anybody(patch):
     patch.setattr(Booking, "stands_against", lambda self, uid, begins, ends: False)
 
 
+def nobody_waits_for_few_switches(patch):
+    patch.setattr(Backfill, "_patience_s", lambda self, terms: 0.0)
+
+
+def more_switches_never_do(patch):
+    patch.setattr(Backfill, "_patience_s", lambda self, terms: inf)
+
+
 DEFECTS = (
+    nobody_waits_for_few_switches,
+    more_switches_never_do,
     what_is_reserved_is_given_to_anybody,
     whoever_runs_is_ended_for_others,
     limits_are_not_looked_at,

@@ -1,0 +1,20 @@
+"""How few leaf switches a job waits for: ``--switches COUNT[@TIME]``."""
+
+from __future__ import annotations
+
+from native import duration
+from native.errors import UsageError
+from native.text import shown
+from native.wire.base import NODE_MAX
+
+
+def parse(text: str) -> tuple[int, float]:
+    """The most leaf switches, and for how many seconds to wait for so few; 0: as bebopd says.
+
+    Raises:
+        UsageError: no count, or no time.
+    """
+    count, at, time = text.partition("@")
+    if not (count.isascii() and count.isdecimal() and 1 <= int(count[:8]) <= NODE_MAX):
+        raise UsageError(f"--switches {shown(text)}: COUNT or COUNT@TIME, with a count from 1")
+    return int(count), float(duration.parse(time, f"--switches {count}@")) if at else 0.0
