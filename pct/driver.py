@@ -54,6 +54,7 @@ from pct.host.store import Store
 from pct.node import Node
 
 if TYPE_CHECKING:
+    from pct.host.cgroups.fences import Fences
     from pct.host.cgroups.job import JobGroup
     from pct.host.cgroups.own import Cgroup
     from pct.host.kept.ofjob import JobHelpers
@@ -122,6 +123,7 @@ class Driver:
         self._watch = port.listen(reactor, self._port_ready)
         self._timer = reactor.timer(self._due)
         self._on_taken: Callable[[], None] | None = None
+        self._fences = self._open_fences()
 
     def when_taken(self, call: Callable[[], None]) -> None:
         """Call once, when bebopd has taken this node."""
@@ -135,6 +137,8 @@ class Driver:
         """Hang up on every keeper, which then kills its ranks; give everything back."""
         self._watch.close()
         self._timer.close()
+        if self._fences is not None:
+            self._fences.close()
         for job_id in list(self._jobs):
             self._drop(job_id)
         if self._brokers is not None:
@@ -400,6 +404,17 @@ class Driver:
             return cgroup.begin_job(job_id, world, owner, Bounds(slots, memory, cpus), denied)
 
         return make
+
+    def _open_fences(self) -> Fences | None:
+        cgroup, gpus = self._cgroup, self._node.reservation.gpus
+        if cgroup is None or not gpus:
+            return None
+        from pct.host.cgroups import fences  # many nodes have none
+
+        return fences.opened(self._reactor, cgroup.path, gpus, self._uid_of, self._say)
+
+    def _uid_of(self, job_id: int) -> int | None:
+        return parts.owner.uid if (parts := self._jobs.get(job_id)) is not None else None
 
     def _pmix_server(self, job_id: int, owner: Owner) -> PmixServer:
         early = self._early_servers.pop(job_id, None)

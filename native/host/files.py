@@ -2,6 +2,7 @@
 
 A daemon run by root could read what the user cannot, and reveal it by what it does. On a
 network file system root may be mapped to nobody, and could not read the user's own file.
+Also what the kernel takes only by calls that Python lacks: holes, and devices of control groups.
 """
 
 from __future__ import annotations
@@ -68,6 +69,33 @@ def punch(fd: int, offset: int, length: int) -> None:
     from native._native import lib
 
     _check(lib.yod_punch(fd, offset, length), b"")
+
+
+def device_programs(group: str) -> int:
+    """How many programs for devices a control group has, beside those of groups above it.
+
+    Raises:
+        OSError: there is no such group, or this process may not ask.
+    """
+    from native._native import ffi, lib
+
+    count: int = lib.devices_programs(os.fsencode(group))
+    return count if count >= 0 else _check(-ffi.errno, os.fsencode(group))
+
+
+def deny_devices(group: str, denied: bytes) -> None:
+    """Have a control group deny devices to all that is in it, beside what it denies already.
+
+    Args:
+        denied: their numbers, as ``195:1 226:129``.
+
+    Raises:
+        OSError: there is no such group, or this process may not.
+    """
+    from native._native import ffi, lib
+
+    if lib.devices_deny(os.fsencode(group), denied) != 0:
+        _check(-ffi.errno, os.fsencode(group))
 
 
 def _open(path: bytes, owner: Owner, *, path_only: bool) -> int:

@@ -15,7 +15,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "devices.h"
+#include "devices/devices.h"
+#include "devices/fence.h"
 #include "group.h"
 #include "remote.h"
 
@@ -78,6 +79,24 @@ static void take_priority (struct keeper *k)
         setpriority (PRIO_PROCESS, 0, k->starter.niceness - NICER_BY);
 }
 
+/* Only root may load a program. */
+static void deny_devices (struct keeper *k)
+{
+    const struct spec *spec = k->spec;
+    char problem[REPORT_TEXT_BYTES], text[REPORT_TEXT_BYTES];
+
+    if (devices_deny (spec->group, spec->denied) == 0)
+        return;
+    snprintf (text, sizeof (text), "%s", strerror (errno));
+    if (errno == EPERM || errno == EACCES) {
+        if (fence_ask (spec->group, spec->denied, problem) == 0)
+            return;
+        snprintf (text, sizeof (text), "not root, and root's pct: %.150s",
+                  problem);
+    }
+    report_set_text (report_add (&k->box, REPORT_DEVICES_OPEN, 0), text);
+}
+
 /* Before the change of user: only root may write to its files. */
 static void take_group (struct keeper *k)
 {
@@ -85,10 +104,8 @@ static void take_group (struct keeper *k)
     if (k->starter.group_fd == GROUP_CLOSED)
         give_up (k, EXIT_CAN_NOT, "cannot enter the control group %s: %s",
                  k->spec->group, strerror (errno));
-    if (*k->spec->group && *k->spec->denied
-        && devices_deny (k->spec->group, k->spec->denied) != 0)
-        report_set_text (report_add (&k->box, REPORT_DEVICES_OPEN, 0),
-                         strerror (errno));
+    if (*k->spec->group && *k->spec->denied)
+        deny_devices (k);
 }
 
 /* Before the change of user, who may not mount. */

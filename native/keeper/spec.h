@@ -83,7 +83,7 @@ struct spec {
     struct spec_limit *limits;
     const char *hold_library;          /* "": none, so always trace */
     const char *group;                  /* of the job, see group.h; "": none */
-    const char *denied;                 /* to the group, see devices.h; "": none */
+    const char *denied;                 /* to the group, see devices/; "": none */
     struct spec_strings remote;         /* directories, see remote.h */
     struct spec_strings environment;
     struct spec_program *programs;

@@ -11,16 +11,17 @@ from cffi import FFI
 HERE = Path(__file__).resolve().parent
 NATIVE = HERE.parent
 ROOT = NATIVE.parent
+DEVICES = NATIVE / "keeper" / "devices"
 # Sources name headers by file name alone: every folder that has some is searched.
-INCLUDED = [HERE / "include", *sorted(HERE.glob("src/*/")), NATIVE / "host"]
+INCLUDED = [HERE / "include", *sorted(HERE.glob("src/*/")), NATIVE / "host", DEVICES]
 HEADERS = sorted([HERE / "cdef.h", *(path for folder in INCLUDED for path in folder.glob("*.h"))])
-SOURCES = sorted([*HERE.glob("src/*/ptl_*.c"), *NATIVE.glob("host/yod_*.c")])
+SOURCES = sorted([*HERE.glob("src/*/ptl_*.c"), *NATIVE.glob("host/yod_*.c"), DEVICES / "devices.c"])
 
 ffibuilder = FFI()
 ffibuilder.cdef((HERE / "cdef.h").read_text())
 ffibuilder.set_source(
     "native._native",
-    '#include "portals4_ext.h"\n#include "yod_files.h"\n',
+    '#include "portals4_ext.h"\n#include "yod_files.h"\n#include "devices.h"\n',
     sources=[str(path.relative_to(ROOT)) for path in SOURCES],
     include_dirs=[str(path.relative_to(ROOT)) for path in INCLUDED],
     define_macros=[("_GNU_SOURCE", None), ("PTL_NO_THREAD", None)],

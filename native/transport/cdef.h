@@ -357,3 +357,6 @@ void PtlxHash (const void *data, size_t length, uint8_t *out);
 int yod_open_as (uint32_t uid, uint32_t gid, const uint32_t *groups,
                  size_t n_groups, const char *path, int path_only);
 int yod_punch (int fd, uint64_t offset, uint64_t length);
+
+int devices_deny (const char *group, const char *text);
+int devices_programs (const char *group);

@@ -41,6 +41,7 @@ MODULES = (
     "pct.batch_dialects",
     "pct.cores",
     "pct.host.capacity",
+    "pct.host.cgroups.fences",
     "pct.host.cgroups.files",
     "pct.host.cgroups.gpus",
     "pct.host.cgroups.job",

@@ -151,15 +151,19 @@ def test_a_batch_script_is_in_a_group_beside_its_slots_which_goes_with_it(groupe
     jobs.close()
 
 
-@pytest.fixture
-def with_gpus(start_local, tmp_path):
-    """A node that counts two GPUs, whose files have the numbers of others that do no harm."""
-    (tmp_path / "dev").mkdir()
+def gpu_files(root):
+    """The files of two GPUs, with the numbers of others that do no harm."""
+    (root / "dev").mkdir()
     for number, name in enumerate(("full", "zero")):
         device = os.stat(f"/dev/{name}").st_rdev
-        os.mknod(tmp_path / "dev" / f"nvidia{number}", 0o666 | stat.S_IFCHR, device)
-    env = {"YOD_GPUS": "2", "YOD_FSROOT": str(tmp_path)}
-    return start_local(1, pct_options=ASKED, env=env)
+        os.mknod(root / "dev" / f"nvidia{number}", 0o666 | stat.S_IFCHR, device)
+    return {"YOD_FSROOT": str(root)}
+
+
+@pytest.fixture
+def with_gpus(start_local, tmp_path):
+    """A node that counts two GPUs."""
+    return start_local(1, pct_options=ASKED, env={"YOD_GPUS": "2", **gpu_files(tmp_path)})
 
 
 OPENS = "for name in full zero null; do head -c 1 /dev/$name | wc -c; done"
@@ -185,17 +189,35 @@ def test_a_batch_script_may_open_none_and_its_steps_those_of_the_job(with_gpus, 
     jobs.close()
 
 
-def test_steps_of_roots_allocation_may_open_their_own_gpus_alone(with_gpus, tmp_path):
+def two_steps(directory):
+    """A script of two steps at a time that have a GPU each; the first says last what it opens."""
     for name in ("begun", "go"):
-        os.mkfifo(tmp_path / name)
+        os.mkfifo(directory / name)
+        (directory / name).chmod(0o666)
     step = f"{BIN}/yod -sz 1 --no-stdin --gpus-per-node 1 sh -c"
-    script = f"""
-        {step} "{OPENS}; echo > {tmp_path}/begun; read line < {tmp_path}/go" > {tmp_path}/first &
-        read line < {tmp_path}/begun
-        {step} "{OPENS}"
-        echo > {tmp_path}/go; wait; cat {tmp_path}/first
+    return f"""
+        first=$({step} "{OPENS}; echo > {directory}/begun; read line < {directory}/go" &
+            read line < {directory}/begun
+            {step} "{OPENS}" >&2
+            echo > {directory}/go; wait)
+        echo $first
     """.replace("$name", "\\$name")
-    words = ("alloc", "-quiet", "-sz", "2", "--gpus-per-node", "2", "sh", "-c", script)
+
+
+OF_TWO = ("alloc", "-quiet", "-sz", "2", "--gpus-per-node", "2", "sh", "-c")
+
+
+def test_steps_of_roots_allocation_may_open_their_own_gpus_alone(with_gpus, tmp_path):
     env = {"YOD_CGROUPS": "yes", "YOD_FSROOT": str(tmp_path)}
-    done = finish(with_gpus.start_command(BIN / "yodjob", *words, env=env))
-    assert (done.status, done.out.split()) == (0, ["0", "1", "0", "1", "0", "0"]), done.err
+    done = finish(with_gpus.start_command(BIN / "yodjob", *OF_TWO, two_steps(tmp_path), env=env))
+    assert (done.status, done.out.split()) == (0, ["1", "0", "0"]), done.err
+    assert [line for line in done.err.split() if line.isdigit()] == ["0", "1", "0"]
+
+
+def test_steps_of_another_users_allocation_may_open_their_own_gpus_alone(with_gpus, theirs):
+    """Their PCT may load no program: root's has the groups deny the GPUs of others."""
+    env = {"YOD_CGROUPS": "yes", **gpu_files(theirs)}
+    words = (BIN / "yodjob", *OF_TWO, two_steps(theirs))
+    done = finish(as_nobody(with_gpus, theirs, *words, env=env))
+    assert (done.status, done.out.split()) == (0, ["1", "0", "0"]), done.err
+    assert [line for line in done.err.split() if line.isdigit()] == ["0", "1", "0"]

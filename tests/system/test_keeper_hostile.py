@@ -102,7 +102,8 @@ def test_no_specification_makes_the_reader_read_beyond_it(
 def test_the_program_for_devices_denies_what_it_was_made_with_and_nothing_else(
     compiled: Compile, denied: str, allows: str
 ) -> None:
-    program = compiled("test_devices", PROGRAMS / "test_devices.c", SOURCES / "devices.c")
+    source = SOURCES / "devices" / "devices.c"
+    program = compiled("test_devices", PROGRAMS / "test_devices.c", source)
     asked = ("2 195 1", "1 195 1", "2 226 129", "2 1 3")  # the second is a block device
     done = subprocess.run([program, denied, *asked], capture_output=True, text=True)
     assert (done.returncode, done.stderr, done.stdout) == (0, "", allows)

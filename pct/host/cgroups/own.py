@@ -41,12 +41,13 @@ class Cgroup:
     """The group this process has moved into; :meth:`leave` moves back.
 
     Attributes:
+        path: its directory.
         for_jobs: jobs have groups of their own.
         controllers: that those have.
     """
 
     def __init__(self, path: str, parent: str, lock: int) -> None:
-        self._path = path
+        self.path = path
         self._parent = parent
         self._lock = lock
         self._enabled: frozenset[str] = frozenset()  # controllers, in the group we came from
@@ -100,15 +101,15 @@ class Cgroup:
         """Go to a group of this process's own, so that others beside it can have controllers."""
         before = frozenset(read(f"{self._parent}/cgroup.subtree_control").split())
         self._enabled = enable(self._parent, WANTED) - before  # where we were alone in it
-        has_any = bool(set(WANTED) & set(read(f"{self._path}/cgroup.controllers").split()))
+        has_any = bool(set(WANTED) & set(read(f"{self.path}/cgroup.controllers").split()))
         if for_jobs is ForJobs.AUTO and not has_any:
             return
         try:
-            os.mkdir(f"{self._path}/{OF_PCT}")
-            write(f"{self._path}/{OF_PCT}/cgroup.procs", "0")
+            os.mkdir(f"{self.path}/{OF_PCT}")
+            write(f"{self.path}/{OF_PCT}/cgroup.procs", "0")
         except OSError:
             return
-        self.controllers = enable(self._path, WANTED)
+        self.controllers = enable(self.path, WANTED)
         self.for_jobs = True
 
     def begin_job(
@@ -123,7 +124,7 @@ class Cgroup:
         Raises:
             OSError: it cannot be made.
         """
-        within = f"{self._path}/job-{job_id}"
+        within = f"{self.path}/job-{job_id}"
         is_within = os.path.isdir(f"{within}/{OF_BROKER}")
         path = f"{within}/slots" if is_within else within
         path += f".{world}" if world else ""
@@ -136,7 +137,7 @@ class Cgroup:
         Raises:
             OSError: it cannot be made.
         """
-        within = f"{self._path}/job-{job_id}"
+        within = f"{self.path}/job-{job_id}"
         os.makedirs(within, exist_ok=True)
         enable(within, self.controllers)
         path, bounds = f"{within}/{OF_BROKER}", Bounds(1)
@@ -146,14 +147,14 @@ class Cgroup:
         """Move back and remove the group. It stays if a process is left in it."""
         with suppress(OSError):
             self._move_back()
-            run(remove(self._path))
+            run(remove(self.path))
         os.close(self._lock)
 
     def _move_back(self) -> None:
         try:
             write(f"{self._parent}/cgroup.procs", "0")
         except OSError:  # it has no process of its own while groups below it have controllers
-            disable(self._path, self.controllers)
+            disable(self.path, self.controllers)
             disable(self._parent, self._enabled)
             write(f"{self._parent}/cgroup.procs", "0")
 

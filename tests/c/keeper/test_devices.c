@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "devices.h"
+#include "devices/devices.h"
 
 static uint64_t run (const struct devices_instruction *program, size_t length,
                      const uint32_t context[3])

@@ -9,6 +9,7 @@
 /* <linux/bpf.h> */
 #define PROGRAM_LOAD 5
 #define PROGRAM_ATTACH 8
+#define PROGRAM_QUERY 16
 #define OF_CGROUP_DEVICES 15            /* BPF_PROG_TYPE_CGROUP_DEVICE */
 #define TO_CGROUP_DEVICES 6             /* BPF_CGROUP_DEVICE */
 #define BESIDE_OTHERS 2                 /* BPF_F_ALLOW_MULTI */
@@ -32,6 +33,12 @@ struct load_call {
 
 struct attach_call {
     uint32_t target_fd, program_fd, type, flags;
+};
+
+struct query_call {
+    uint32_t target_fd, type, flags, attach_flags;
+    uint64_t ids;
+    uint32_t count;
 };
 
 _Static_assert (sizeof (struct devices_instruction) == 8, "struct bpf_insn");
@@ -130,4 +137,20 @@ int devices_deny (const char *group, const char *text)
     close (directory);
     errno = error;
     return result;
+}
+
+int devices_programs (const char *group)
+{
+    struct query_call call = { .type = TO_CGROUP_DEVICES };
+    int directory = open (group, O_RDONLY | O_DIRECTORY | O_CLOEXEC), error;
+    long result;
+
+    if (directory < 0)
+        return -1;
+    call.target_fd = (uint32_t) directory;
+    result = syscall (SYS_bpf, PROGRAM_QUERY, &call, sizeof (call));
+    error = errno;
+    close (directory);
+    errno = error;
+    return result == 0 ? (int) call.count : -1;
 }

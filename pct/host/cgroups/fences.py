@@ -1,0 +1,216 @@
+"""Has groups of steps deny the GPUs of others, where their own PCT may load no program for it.
+
+The PCT of an allocation is a rank of a job, and its owner's. Its keepers ask the PCT of root's in
+whose job they are (``native/keeper/devices/fence.h``, ``native/wire/KEEPER.md``). Whoever asks is
+whom the kernel says, and has a group of their own job deny more: nothing can be asked for that
+another user would notice, or that allows anything.
+"""
+
+from __future__ import annotations
+
+import _socket  # see pct.host.keeper
+import errno
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from native.errors import YodError
+from native.host import files
+from native.host.unixsockets import peer_of
+from native.loop.reactor import Reactor, Watch
+from pct.account import Gpu
+from pct.host.cgroups.gpus import denied as denied_but
+from pct.host.cgroups.job import DEPTH_MAX
+
+CLIENTS_MAX = 64  # at a time
+CLIENTS_OF_USER_MAX = 8
+REQUEST_MAX_BYTES = 20480
+_ACCEPTS_A_TURN = 16
+_JOB = re.compile(rb"job-([0-9]{1,18})(?:\.[0-9]+)?")
+_SLOTS = re.compile(rb"slots(?:\.[0-9]+)?")
+_DONE = b"done"
+
+OwnerOf = Callable[[int], int | None]
+
+
+class RefusedError(YodError):
+    """A group does not deny what was asked for."""
+
+
+class Fences:
+    """Listens for keepers, in the abstract name space, under the name of the PCT's group.
+
+    Args:
+        path: of the PCT's group.
+        devices: of all GPUs of the node, as ``195:1``.
+        owner_of: gives the uid of a job's owner; None: there is no such job.
+
+    Raises:
+        OSError: it cannot listen.
+    """
+
+    def __init__(
+        self, reactor: Reactor, path: str, devices: frozenset[bytes], owner_of: OwnerOf
+    ) -> None:
+        self._reactor = reactor
+        self._path = path
+        self._devices = devices
+        self._owner_of = owner_of
+        self._clients: dict[int, tuple[_socket.socket, Watch, int]] = {}
+        self._of_user: Counter[int] = Counter()
+        kind = _socket.SOCK_SEQPACKET | _socket.SOCK_NONBLOCK | _socket.SOCK_CLOEXEC
+        self._listener = _socket.socket(_socket.AF_UNIX, kind)
+        try:
+            self._listener.bind(b"\0" + os.fsencode(os.path.basename(path)))
+            self._listener.listen(CLIENTS_MAX)
+            self._spare_fd = _open_spare()
+        except OSError:
+            self._listener.close()
+            raise
+        self._watch = reactor.watch(self._listener.fileno(), self._accept)
+
+    def close(self) -> None:
+        """Hear nobody any more. What groups deny they go on to deny."""
+        self._watch.close()
+        self._listener.close()
+        for fd in list(self._clients):
+            self._hang_up(fd)
+        if self._spare_fd >= 0:
+            os.close(self._spare_fd)
+
+    def _accept(self) -> None:
+        for _ in range(_ACCEPTS_A_TURN):
+            try:
+                fd, _ = self._listener._accept()  # type: ignore[attr-defined]
+            except BlockingIOError:
+                return
+            except OSError as error:
+                if error.errno in (errno.EMFILE, errno.ENFILE):
+                    self._refuse_one()
+                return  # else the client has gone again
+            self._take(_socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET, 0, fd))
+
+    def _take(self, client: _socket.socket) -> None:
+        _, uid = peer_of(client)
+        if len(self._clients) >= CLIENTS_MAX or self._of_user[uid] >= CLIENTS_OF_USER_MAX:
+            client.close()
+            return
+        client.setblocking(False)
+        fd = client.fileno()
+        watch = self._reactor.watch(fd, partial(self._readable, fd))
+        self._clients[fd] = client, watch, uid
+        self._of_user[uid] += 1
+
+    def _readable(self, fd: int) -> None:
+        client, _, uid = self._clients[fd]
+        try:
+            if request := client.recv(REQUEST_MAX_BYTES + 1):
+                client.send(self._answer(request, uid), _socket.MSG_NOSIGNAL)
+        except BlockingIOError:
+            return
+        except OSError:  # it has gone
+            pass
+        self._hang_up(fd)
+
+    def _answer(self, request: bytes, uid: int) -> bytes:
+        try:
+            group, denied = asked(request, uid, self._devices, self._owner_of)
+            deny(os.path.join(self._path, os.fsdecode(group)), denied)
+        except RefusedError as error:
+            return str(error).encode()
+        except OSError as error:
+            return os.strerror(error.errno or 0).encode()
+        return _DONE
+
+    def _hang_up(self, fd: int) -> None:
+        client, watch, uid = self._clients.pop(fd)
+        self._of_user[uid] -= 1
+        if not self._of_user[uid]:
+            del self._of_user[uid]
+        watch.close()
+        client.close()
+
+    def _refuse_one(self) -> None:
+        """Close a connection for which no descriptor is left, else the loop would spin."""
+        if self._spare_fd < 0:
+            return
+        os.close(self._spare_fd)
+        try:
+            fd, _ = self._listener._accept()  # type: ignore[attr-defined]
+            os.close(fd)
+        except OSError:
+            pass
+        self._spare_fd = _open_spare()
+
+
+def opened(
+    reactor: Reactor,
+    path: str,
+    gpus: Sequence[Gpu],
+    owner_of: OwnerOf,
+    say: Callable[[str], None],
+) -> Fences | None:
+    """As :class:`Fences`, for a node's GPUs; None: it could have no group deny any of them.
+
+    Args:
+        say: takes a line for the log.
+    """
+    if os.geteuid() != 0 or not (devices := denied_but(gpus, ())):
+        return None
+    try:
+        return Fences(reactor, path, frozenset(devices.split(b" ")), owner_of)
+    except OSError as error:
+        say(f"steps of other users are not kept from each other's GPUs: {error.strerror}")
+        return None
+
+
+def asked(
+    request: bytes, uid: int, devices: frozenset[bytes], owner_of: OwnerOf
+) -> tuple[bytes, bytes]:
+    """The group that a request names, below the PCT's, and the devices it is to deny.
+
+    Args:
+        uid: who asks.
+
+    Raises:
+        RefusedError: it is no group that they may have deny these.
+    """
+    if len(request) > REQUEST_MAX_BYTES:
+        raise RefusedError(f"the request is longer than {REQUEST_MAX_BYTES} bytes")
+    word, *rest = request.split(b"\n")
+    if word != b"deny" or len(rest) != 2:
+        raise RefusedError("it is of another release")
+    group, denied = rest
+    job, *below = group.split(b"/")
+    if not (found := _JOB.fullmatch(job)) or owner_of(int(found[1])) != uid:
+        raise RefusedError(f"the group is in no job of user {uid}")
+    if below and _SLOTS.fullmatch(below[0]):
+        del below[0]
+    is_clean = not {b"", b".", b".."}.intersection(below) and b"\0" not in group
+    if not is_clean or below[:1] != [b"ranks"] or not 2 <= len(below) <= DEPTH_MAX:
+        raise RefusedError("the group is not below the job's ranks")
+    if not devices.issuperset(denied.split(b" ")):
+        raise RefusedError("a device is none of the node's GPUs")
+    return group, denied
+
+
+def deny(path: str, denied: bytes) -> None:
+    """Have a group deny devices that denies none itself yet.
+
+    Raises:
+        RefusedError: it does already.
+        OSError: there is no such group, or it cannot.
+    """
+    # Each program takes a page of the kernel's memory, and there is room for 64 in a group.
+    if files.device_programs(path):
+        raise RefusedError("the group denies devices already")
+    files.deny_devices(path, denied)
+
+
+def _open_spare() -> int:
+    try:
+        return os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return -1
