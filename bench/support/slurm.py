@@ -15,9 +15,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import Any, Protocol
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sinfo")
 UP_S = 60.0
@@ -26,7 +27,7 @@ UP_S = 60.0
 # controller do what every srun needs and no more.
 CONFIGURATION = """\
 ClusterName=bench
-SlurmctldHost={host}(127.0.0.1)
+SlurmctldHost={host}({address})
 SlurmctldPort={controller_port}
 SlurmUser=root
 SlurmdUser=root
@@ -49,9 +50,22 @@ MpiDefault=none
 ReturnToService=2
 SlurmdTimeout=300
 MessageTimeout=60
-NodeName=n[0-{last}] NodeHostname={host} NodeAddr=127.0.0.1 Port=[{ports}] CPUs={cpus}
 PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """
+NODES = "NodeName=n[0-{last}] NodeHostname={host} NodeAddr=127.0.0.1 Port=[{ports}] CPUs={cpus}\n"
+OF_HOSTS = "NodeName={host.name} NodeAddr={host.address} Port={port} CPUs={cpus}\n"
+
+
+class Host(Protocol):
+    """Where a daemon runs, if not here."""
+
+    name: str
+    address: str
+
+    def popen(
+        self, command: list[str], *, env: dict[str, str], **options: Any
+    ) -> subprocess.Popen[Any]:
+        """Start a command there."""
 
 
 def missing() -> str:
@@ -68,29 +82,35 @@ class Slurm:
     Args:
         count: of nodes.
         cpus: of each.
+        hosts: of its nodes, and behind these of its controller; empty: all are on this one.
 
     Attributes:
         environment: for srun to find it.
     """
 
-    def __init__(self, count: int, cpus: int = 1) -> None:
+    def __init__(self, count: int, cpus: int = 1, hosts: Sequence[Host] = ()) -> None:
         self._directory = Path(tempfile.mkdtemp(prefix="slurm-"))
         self._directory.chmod(0o755)
         self._daemons: list[subprocess.Popen[bytes]] = []
         self._count = count
+        self._hosts = hosts
         ports = _free_ports(count + 1)
         (self._directory / "state").mkdir()
         configuration = self._directory / "slurm.conf"
-        configuration.write_text(
-            CONFIGURATION.format(
-                host=socket.gethostname().partition(".")[0],
-                directory=self._directory,
-                controller_port=ports[0],
-                ports=f"{ports[1]}-{ports[-1]}",
-                last=count - 1,
-                cpus=cpus,
-            )
+        host = hosts[count].name if hosts else socket.gethostname().partition(".")[0]
+        if hosts:
+            each = zip(hosts[:count], ports[1:], strict=True)
+            nodes = "".join(OF_HOSTS.format(host=one, port=port, cpus=cpus) for one, port in each)
+        else:
+            own = f"{ports[1]}-{ports[-1]}"
+            nodes = NODES.format(last=count - 1, host=host, ports=own, cpus=cpus)
+        general = CONFIGURATION.format(
+            host=host,
+            address=hosts[count].address if hosts else "127.0.0.1",
+            directory=self._directory,
+            controller_port=ports[0],
         )
+        configuration.write_text(general + nodes)
         self.environment = {**os.environ, "SLURM_CONF": str(configuration)}
         try:
             self._start(count)
@@ -108,34 +128,31 @@ class Slurm:
         munge += [f"--pid-file={directory}/munged.pid", f"--seed-file={directory}/munged.seed"]
         self._daemon(munge)
         _wait(lambda: (directory / "munge.socket").exists(), "munged")
-        self._daemon(["slurmctld", "-D", "-i"])
+        self._daemon(["slurmctld", "-D", "-i"], count)
         for number in range(count):
-            (directory / f"spool-n{number}").mkdir()
-            self._daemon(["slurmd", "-D", "-N", f"n{number}"])
+            name = self._hosts[number].name if self._hosts else f"n{number}"
+            (directory / f"spool-{name}").mkdir()
+            self._daemon(["slurmd", "-D", "-N", name], number)
         _wait(lambda: self.idle() == self._count, "slurmd")
 
-    def _daemon(self, command: list[str]) -> None:
+    def _daemon(self, command: list[str], host: int = -1) -> None:
         with open(self._directory / f"{command[0]}.err", "ab") as errors:
             self._daemons.append(
-                subprocess.Popen(
-                    command,
-                    env=self.environment,
-                    stdin=subprocess.DEVNULL,
-                    stdout=errors,
-                    stderr=errors,
-                )
+                self._popen(host, command, stdin=subprocess.DEVNULL, stdout=errors, stderr=errors)
             )
+
+    def _popen(self, host: int, command: list[str], **options: Any) -> subprocess.Popen[Any]:
+        """Start a command on a host; -1: on this one."""
+        if self._hosts and host >= 0:
+            return self._hosts[host].popen(command, env=self.environment, **options)
+        return subprocess.Popen(command, env=self.environment, **options)
 
     def idle(self) -> int:
         """How many nodes wait for work."""
-        done = subprocess.run(
-            ["sinfo", "-h", "-N", "-o", "%t"],
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
-        return done.stdout.split().count("idle")
+        command = ["sinfo", "-h", "-N", "-o", "%t"]
+        with self._popen(self._count, command, stdout=subprocess.PIPE, text=True) as sinfo:
+            output, _ = sinfo.communicate(timeout=UP_S)
+        return str(output).split().count("idle")
 
     def settle(self) -> None:
         """Return when the last job has left every node."""

@@ -135,6 +135,9 @@ def of_job(job: BatchJob) -> None:
     took_s = time.monotonic() - began
     click.echo(f"{len(job.slots)} nodes of {job} {up} at {address_of(found)} ({took_s:.2f} s)")
     click.echo(chosen_otherwise(found) or "yod finds them by itself; they end with the job")
+    if job.open_to:
+        click.echo(f"others reach them at {found.address} by the key in {found.key_file}")
+        return  # launches come from there
     # Not every batch system would end a launch server with the job.
     if job.system == SLURM and server.running(os.environ) is None:
         warm(None)

@@ -24,12 +24,14 @@ from _blake2 import blake2b
 from collections.abc import Callable, Iterable, Mapping
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from native.errors import PartitionError
 from native.text import shown
 
 SLURM, PBS, OAR, FLUX, LSF, HOST_FILE = "slurm", "pbs", "oar", "flux", "lsf", "hosts"
 HOST_FILE_VARIABLE = "YOD_HOST_FILE"
+OPEN_VARIABLE = "YOD_OPEN_TO"  # a host outside of the job that is to reach its partition
 NODES_MAX = 100_000
 FILE_MAX_BYTES = 1 << 26
 _ENTRY = re.compile(r"([0-9]{1,6})(?:\(x([0-9]{1,6})\))?")
@@ -50,6 +52,7 @@ class BatchJob(Struct, frozen=True):
         is_here: this process runs on one of its nodes.
         hosts: the names of its nodes; empty: `node_list` has them.
         firsts: the place of each node's first line in the batch system's file.
+        open_to: a host outside of the job that is to reach its partition; empty: none.
     """
 
     system: str
@@ -59,11 +62,12 @@ class BatchJob(Struct, frozen=True):
     is_here: bool
     hosts: tuple[str, ...] = ()
     firsts: tuple[int, ...] = ()
+    open_to: str = ""
 
     @property
     def needs_pcts(self) -> bool:
-        """It has nodes besides this host, or may have some."""
-        return len(self.slots) != 1 or not self.is_here
+        """It has nodes besides this host, or may have some, or others are to reach it."""
+        return len(self.slots) != 1 or not self.is_here or bool(self.open_to)
 
     @property
     def place(self) -> str:
@@ -86,7 +90,8 @@ def job(environment: Mapping[str, str]) -> BatchJob | None:
         return None
     for mark, read in SYSTEMS.items():
         if mark in environment:
-            return read(environment)
+            found, open_to = read(environment), environment.get(OPEN_VARIABLE, "")
+            return replace(found, open_to=open_to) if found and open_to else found
     return None
 
 

@@ -55,7 +55,9 @@ def with_hosts(job: BatchJob, environment: Mapping[str, str]) -> BatchJob:
     Raises:
         PartitionError: the batch system does not name them either.
     """
-    return job if job.slots else flux.with_hosts(job, environment)
+    if job.slots:
+        return job
+    return replace(flux.with_hosts(job, environment), open_to=job.open_to)
 
 
 def bring_up(job: BatchJob, limits: Limits, environment: Mapping[str, str]) -> tuple[State, bool]:
@@ -142,7 +144,9 @@ def _failure(job: BatchJob, name: str, daemon: Daemon, limits: Limits) -> str:
 
 
 def _own_address(job: BatchJob) -> str:
-    """The address of this host that the job's nodes can reach."""
+    """The address of this host that the job's nodes can reach, or who is to from elsewhere."""
+    if job.open_to:
+        return address.towards([job.open_to], "false")
     others = [name for name in job.hosts if not batch.is_this_host(name)]
     try:
         return address.towards(others or names.parse(job.node_list), "false")

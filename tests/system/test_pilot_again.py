@@ -12,7 +12,7 @@ import pytest
 
 import yod.pilot as rp
 from native.errors import UsageError, YodError
-from tests.support.wait import LIMIT_S, wait_for_exit
+from tests.support.wait import LIMIT_S, wait_for_exit, wait_until
 
 FIRST = """
 import os, signal, sys, time
@@ -68,6 +68,20 @@ def test_a_client_finds_its_pilots_and_tasks_again_and_nothing_runs_twice(first,
     assert count == "one\ntwo\nthree\n"
     assert heard.count(("waits", rp.DONE)) == 1
     assert not Path(session.path, "pilot.0000", "agent.sock").exists()
+
+
+def test_a_manager_that_comes_late_hears_of_tasks_that_have_ended_meanwhile(first):
+    first("leaves")
+    Path("campaign/pilot.0000/go").touch()
+    count = Path("campaign/pilot.0000/count")
+    with rp.Session("campaign") as session:
+        (pilot,) = rp.PilotManager(session).get_pilots()
+        assert pilot.wait(rp.PMGR_ACTIVE, timeout=LIMIT_S) == rp.PMGR_ACTIVE
+        wait_until(lambda: count.read_text() == "one\ntwo\nthree\n")
+        assert pilot.why_task("nobody")  # what the agent has said before is here, too
+        tmgr = rp.TaskManager(session)
+        assert tmgr.wait_tasks(["runs", "waits"], timeout=LIMIT_S) == [rp.DONE] * 2
+        assert tmgr.get_tasks("runs").stdout == "late\n"
 
 
 def test_tasks_whose_agent_has_ended_meanwhile_are_told_from_the_journal(first):

@@ -69,6 +69,8 @@ def test_a_job_of_one_node_needs_pcts_only_elsewhere():
     there, here = batch.job(one), batch.job({**one, "SLURMD_NODENAME": "n0"})
     assert there is not None and there.needs_pcts
     assert here is not None and not here.needs_pcts
+    opened = batch.job({**one, "SLURMD_NODENAME": "n0", "YOD_OPEN_TO": "login1"})
+    assert opened is not None and opened.needs_pcts and opened.open_to == "login1"
 
 
 @pytest.mark.parametrize(

@@ -80,6 +80,7 @@ class Agent:
         self._own_services: tuple[str, ...] = ()
         self._ending = ""  # the pilot's final state
         self._reason = ""
+        self._is_lost = False
         self._is_asked = False
         self._timer = reactor.timer(self._due)
         self._runtime = reactor.timer(self._runtime_over)
@@ -96,14 +97,7 @@ class Agent:
             self._node_lost,
             partial(self.end, states.FAILED),
         )
-        self._variables = {
-            "RP_PILOT_ID": settings.pilot_uid,
-            "RP_SESSION_ID": settings.session_uid,
-            "RP_RESOURCE": settings.resource,
-            "RP_RESOURCE_SANDBOX": os.path.dirname(settings.session_sandbox),
-            "RP_SESSION_SANDBOX": settings.session_sandbox,
-            "RP_PILOT_SANDBOX": settings.sandbox,
-        }
+        self._variables = settings.variables()
 
     def start(self) -> None:
         """Begin: the starter, the socket, the word to the client.
@@ -126,15 +120,23 @@ class Agent:
             self._let_in(connect(self._settings.client))
         except YodError:  # it has gone already; another one may come
             self._look_for_client()
+        signaled = partial(self.end, states.CANCELED, "a signal", is_lost=True)
         for number in (signal.SIGTERM, signal.SIGHUP):
-            self.reactor.on_signal(number, lambda: self.end(states.CANCELED, "a signal"))
+            self.reactor.on_signal(number, signaled)
         self.reactor.on_signal(signal.SIGINT, lambda: None)  # the client decides
 
-    def end(self, state: str, reason: str) -> None:
-        """End all tasks, then the pilot."""
+    def end(self, state: str, reason: str, *, is_lost: bool = False) -> None:
+        """End all tasks, then the pilot.
+
+        Args:
+            is_lost: neither the client nor its time ends it.
+        """
         if self._ending:
             return
         self._ending, self._reason = state, reason
+        self._is_lost = is_lost or state == states.FAILED
+        if state == states.FAILED:
+            print(reason, file=sys.stderr, flush=True)
         self._last.set(self.reactor.monotonic() + self._settings.kill_delay_s + _LAST_S)
         self._handle(rules.Cancel(tuple(self._tasks)))
         self._ask()
@@ -213,7 +215,9 @@ class Agent:
     def _take(self, body: bytes, link: Link) -> None:
         match wire.decode_client(body):
             case wire.Tasks(orders):
+                known = [o.uid for o in orders if o.uid in self._tasks or o.uid in self._results]
                 self._take_tasks(orders)
+                self._tell_again(link, known)
             case wire.Cancel(uids):
                 self._profiles.commanded("cancel_tasks")
                 self._handle(rules.Cancel(tuple(uids)))
@@ -227,14 +231,19 @@ class Agent:
                 self._profiles.commanded("cancel_pilot")
                 self.end(states.CANCELED, "")
             case wire.Hello():
-                running = [
-                    uid for uid in self._tasks if self._machine.stage_of(uid) is rules.Stage.RUNNING
-                ]
-                link.send(wire.Reached(states.AGENT_SCHEDULING, list(self._tasks)))
-                link.send(wire.Reached(states.AGENT_EXECUTING, running))
-                for part in wire.parts(self._results.values(), wire.over_bytes):
-                    link.send(wire.Ended(part))
+                self._tell_again(link, [*self._tasks, *self._results])
                 link.send(wire.Ended([]))  # that was all
+
+    def _tell_again(self, link: Link, uids: list[str]) -> None:
+        """A client that came later, or had no manager of these yet, hears how they stand."""
+        here = [uid for uid in uids if uid in self._tasks]
+        running = [uid for uid in here if self._machine.stage_of(uid) is rules.Stage.RUNNING]
+        if here:
+            link.send(wire.Reached(states.AGENT_SCHEDULING, here))
+            link.send(wire.Reached(states.AGENT_EXECUTING, running))
+        over = (self._results[uid] for uid in uids if uid in self._results)
+        for part in wire.parts(over, wire.over_bytes):
+            link.send(wire.Ended(part))
 
     def _tell(self, message: wire.FromAgent) -> None:
         for link in self._links:
@@ -357,6 +366,12 @@ class Agent:
 
     def _finish(self, uid: str, state: str, reason: str) -> None:
         held = self._tasks.pop(uid)
+        if self._ending and state == states.CANCELED:
+            if self._is_lost:  # the client hears of the pilot, and fails it or runs it elsewhere
+                self._profiles.collected(uid, state)
+                self._runners.masters.over(uid)
+                return
+            reason = reason or (self._reason and f"its pilot has ended: {self._reason}")
         outcome = held.outcome or Outcome(exit_code=None)
         over = wire.Over(
             uid,
@@ -381,16 +396,7 @@ class Agent:
     # -- files ----------------------------------------------------------------
 
     def _stage(self, uid: str, directives: list[Directive], *, is_input: bool) -> None:
-        session = self._settings.session_sandbox
-        sandbox = self._sandbox_of(uid, self._tasks[uid].description)
-        roots = {
-            "task": sandbox,
-            "pilot": self.sandbox,
-            "session": session,
-            "resource": os.path.dirname(session),
-            "endpoint": "/",
-            "pwd": sandbox,
-        }
+        roots = self._settings.roots(self._sandbox_of(uid, self._tasks[uid].description))
 
         def then(tried: Tried) -> None:
             if not is_input:
@@ -437,7 +443,7 @@ class Agent:
             self._listener.close()
         self._bringer.close()
         self._profiles.close()
-        self._tell(wire.PilotOver(self._ending, self._reason))  # nothing is left
+        self._tell(wire.PilotOver(self._ending, self._reason, self.pilot_uid))  # nothing is left
         for link in list(self._links):
             link.finish()
         self._links.clear()

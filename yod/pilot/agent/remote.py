@@ -9,6 +9,7 @@ from __future__ import annotations
 import _socket
 import os
 import secrets
+import signal
 from _operator import _compare_digest
 from collections.abc import Callable
 from contextlib import suppress
@@ -22,6 +23,7 @@ from yod.pilot.agent.steps import Steps
 from yod.pilot.link.greeting import keep_alive
 from yod.pilot.link.link import Link
 from yod.pilot.work.place import Outcome
+from yod.ranks import RankResult
 
 KEY_FILE = "starters.key"
 _KEY_BYTES = 32
@@ -75,6 +77,9 @@ class Arrivals:
         on_failed: Callable[[str], None],
     ) -> None:
         self._reactor = reactor
+        self._steps = steps
+        self._awaited = set(names)
+        self._lacking = ""  # the first node whose starter could not begin
         self._indices = {name: n for n, name in enumerate(names)}
         self._on_come = on_come
         self._on_failed = on_failed
@@ -103,6 +108,7 @@ class Arrivals:
             self._over,
             more={"ranks_per_node": 1, "keep_going": True},
             source=Given(reactor, self._key.encode()),
+            on_rank_ended=self._ended,
         )
 
     def close(self) -> None:
@@ -133,6 +139,7 @@ class Arrivals:
             if not _compare_digest(key, self._key.encode()) or index is None:
                 link.close()
                 return
+            self._awaited.discard(name)
             if is_apart:
                 self.apart.add(index)
             self._on_come(index, int(number), lambda packet, lost: RemoteEnd(link, packet, lost))
@@ -140,9 +147,15 @@ class Arrivals:
         link = Link(end, self._reactor, hello, lambda _: self._strangers.discard(link))
         self._strangers.add(link)
 
+    def _ended(self, rank: RankResult) -> None:
+        if rank.node in self._awaited and not self._lacking:  # no pilot without it
+            self._lacking = rank.node
+            self._steps.signal(_STEP, signal.SIGTERM)
+
     def _over(self, outcome: Outcome) -> None:
-        words = outcome.failure or outcome.stderr.strip() or "it has ended"
-        self._on_failed(f"the step of the starters is over: {words}")
+        words = (outcome.stderr.strip() or outcome.failure or "it has ended").splitlines()[-1]
+        where = f" on {self._lacking}" if self._lacking else ""
+        self._on_failed(f"the starters have ended{where}: {words}")
 
 
 def own_address() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from msgspec import Struct
@@ -42,3 +43,29 @@ class Settings(Struct, frozen=True):
     is_remote: bool = False
     goes_on: bool = True
     services: dict[str, dict[str, Any]] = {}
+
+    def variables(self) -> dict[str, str]:
+        """Those that all tasks have."""
+        return {
+            "RP_PILOT_ID": self.pilot_uid,
+            "RP_SESSION_ID": self.session_uid,
+            "RP_RESOURCE": self.resource,
+            "RP_RESOURCE_SANDBOX": os.path.dirname(self.session_sandbox),
+            "RP_SESSION_SANDBOX": self.session_sandbox,
+            "RP_PILOT_SANDBOX": self.sandbox,
+        }
+
+    def roots(self, task: str) -> dict[str, str]:
+        """The directories of the schemas in staging directives, for the agent's side.
+
+        Args:
+            task: the sandbox of the task.
+        """
+        return {
+            "task": task,
+            "pilot": self.sandbox,
+            "session": self.session_sandbox,
+            "resource": os.path.dirname(self.session_sandbox),
+            "endpoint": "/",
+            "pwd": task,
+        }

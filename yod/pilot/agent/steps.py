@@ -23,7 +23,7 @@ from native.machine import fault_text
 from native.port.port import Opened
 from yod.guest.choices import Choices, Command, Member
 from yod.guest.driver import GuestLaunch
-from yod.guest.feed import Feed, Output, Started
+from yod.guest.feed import Feed, Output, RankEnded, Started
 from yod.guest.front import Given, Source
 from yod.guest.request import request
 from yod.guest.results import Result
@@ -31,6 +31,7 @@ from yod.launch.events import SignalToPass
 from yod.launch.phases import Phase
 from yod.pilot.work.place import Outcome
 from yod.plan.prepared import Prepared
+from yod.ranks import RankResult
 
 if TYPE_CHECKING:
     from partition.find.kept import KeptPartitions
@@ -73,10 +74,12 @@ class Steps:
         nodes: Sequence[int] = (),
         more: Choices | None = None,
         source: Source | None = None,
+        on_rank_ended: Callable[[RankResult], None] | None = None,
     ) -> None:
         """Launch a task; its outcome goes to ``on_end``, mostly later.
 
         Args:
+            on_rank_ended: told of each rank; None: nobody.
             nodes: that of each rank; empty: anywhere.
             source: the input of all ranks; None: they have none.
         """
@@ -115,7 +118,8 @@ class Steps:
             self._steps.pop(uid, None)
             on_end(outcome)
 
-        step = self._steps[uid] = _Step(self, files, began, on_started, over, source)
+        step = _Step(self, files, began, on_started, over, source, on_rank_ended)
+        self._steps[uid] = step
         self.reactor.run_for(step.fault, step.begin, self._open(prepared, step), asked, prepared)
 
     def signal(self, uid: str, signo: int) -> None:
@@ -197,7 +201,9 @@ class _Step:
         on_started: Callable[[float], None],
         on_end: OnEnd,
         source: Source | None,
+        on_rank_ended: Callable[[RankResult], None] | None,
     ) -> None:
+        self._on_rank_ended = on_rank_ended
         self._source = source
         self._reactor = steps.reactor
         self._files = files
@@ -261,6 +267,9 @@ class _Step:
         while (event := self._feed.take()) is not None:
             if isinstance(event, Output):
                 self._files.write(event.stream, event.data)
+            elif isinstance(event, RankEnded):
+                if self._on_rank_ended is not None:
+                    self._on_rank_ended(event.rank)
             elif isinstance(event, Started):
                 now = time.time()
                 if len(self._times) < 4:  # ranks that it spawns come later

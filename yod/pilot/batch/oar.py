@@ -17,6 +17,8 @@ class Oar:
 
     name = "oar"
     mark = "OAR"
+    carries = False
+    keeps_log = True
 
     def head(self, ask: Ask) -> list[str]:
         """The options of a job, each with its value behind a blank, as its scanner wants them."""

@@ -17,6 +17,8 @@ class Pbs:
 
     name = "pbs"
     mark = "PBS"
+    carries = True
+    keeps_log = True
 
     def head(self, ask: Ask) -> list[str]:
         """The options of a job: chunks of cores. What waits for the script's log is one file."""
@@ -67,7 +69,8 @@ class Pbs:
         if state in ("R", "B", "E"):
             return Stand(JobStage.RUNNING, words)
         code = values.get("Exit_status", "").strip()
-        return Stand(JobStage.OVER, f"ended with status {code}" if code else words)
+        own = int(code) if code.isdecimal() else None
+        return Stand(JobStage.OVER, f"ended with status {code}" if code else words, own)
 
     def cancel(self, job_id: str) -> list[str]:
         """An error of one that is over is nobody's concern."""

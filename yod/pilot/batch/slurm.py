@@ -20,10 +20,13 @@ class Slurm:
 
     name = "slurm"
     mark = "SBATCH"
+    carries = True
+    keeps_log = False
 
     def head(self, ask: Ask) -> list[str]:
         """The options of a job: tasks are slots of its nodes' daemons."""
-        lines = [f"--job-name={ask.name}", f"--output={ask.log}", "--open-mode=append"]
+        # A job whose output cannot be opened on its node fails: the script writes its log.
+        lines = [f"--job-name={ask.name}", "--output=/dev/null"]
         lines.append(f"--time={math.ceil(ask.minutes)}")
         if ask.nodes:
             lines.append(f"--nodes={ask.nodes}")
@@ -55,22 +58,33 @@ class Slurm:
 
     def query(self, job_id: str) -> list[str]:
         """Its state, and why it waits."""
-        return ["squeue", "--noheader", "--states=all", f"--jobs={job_id}", "--format=%T|%r"]
+        words = ["squeue", "--noheader", "--states=all", f"--jobs={job_id}"]
+        return [*words, "--Format=State:32,exit_code:32,Reason:128"]
 
     def read_stand(self, status: int, output: str) -> Stand:
-        """``PENDING|Priority``; nothing, or an error, of a job that has been forgotten."""
+        """``PENDING 0 Priority``; nothing, or an error, of a job that has been forgotten."""
         lines = output.strip().splitlines()
         if status or not lines:
             return Stand(JobStage.OVER, "slurm does not know it any more")
-        state, _, reason = lines[-1].partition("|")
-        words = f"{state} ({reason})" if reason not in ("", "None") else state
+        state, code, reason = (*lines[-1].split(None, 2), "", "")[:3]
+        words = f"{state} ({reason.strip()})" if reason.strip() not in ("", "None") else state
         if state in _WAITING:
             return Stand(JobStage.WAITING, words)
-        return Stand(JobStage.RUNNING if state in _RUNNING else JobStage.OVER, words)
+        if state in _RUNNING:
+            return Stand(JobStage.RUNNING, words)
+        return Stand(JobStage.OVER, words, _status(code))
 
     def cancel(self, job_id: str) -> list[str]:
         """One that is over is no error."""
         return ["scancel", "--quiet", job_id]
+
+
+def _status(code: str) -> int | None:
+    """Of a wait status, or as ``scontrol`` writes it."""
+    first, colon, _ = code.partition(":")
+    if not first.isdecimal():
+        return None
+    return int(first) if colon else int(first) >> 8
 
 
 def _option(word: str) -> str:

@@ -10,6 +10,8 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from yod.pilot.batch.ends import End
+
 
 class Ask(Struct, frozen=True):
     """One batch job.
@@ -53,10 +55,15 @@ class JobStage(Enum):
 
 
 class Stand(Struct, frozen=True):
-    """How a job stands, and the batch system's words for it."""
+    """How a job stands, and the batch system's words for it.
+
+    Attributes:
+        status: of its script, where that has ended and the batch system says it.
+    """
 
     stage: JobStage
     words: str
+    status: int | None = None
 
 
 class System(Protocol):
@@ -64,6 +71,8 @@ class System(Protocol):
 
     name: str
     mark: str  # at the beginning of lines of its options in a script
+    carries: bool  # a script to the node, where it need not be
+    keeps_log: bool  # of what a script writes, also where the node does not see its directory
 
     def head(self, ask: Ask) -> list[str]:
         """The options of a job."""
@@ -84,6 +93,24 @@ class System(Protocol):
         """The command that ends a job."""
 
 
+class Home(Struct, frozen=True):
+    """What a job calls whose nodes do not see the session's directory.
+
+    Attributes:
+        script: the path of the job's script, by which its node finds out.
+        mark: a word in it that no other one has.
+        caller: the program that calls, and its arguments.
+        key: hexadecimal; it is in the script alone, which only the user and the batch system read.
+        host: the application's.
+    """
+
+    script: str
+    mark: str
+    caller: Sequence[str]
+    key: str
+    host: str
+
+
 def script(
     system: System | None,
     ask: Ask,
@@ -92,6 +119,7 @@ def script(
     python: str,
     allocation: Sequence[str],
     agent: Sequence[str],
+    home: Home | None = None,
 ) -> str:
     """The script of a pilot's job: daemons on its nodes, an allocation of them, the agent in it.
 
@@ -100,17 +128,36 @@ def script(
         before: commands that come first.
         environment: variables that it has to have.
         allocation: options of ``yodjob alloc``.
+        home: who is called where the node does not see the session's directory; None: nobody.
     """
     head = [f"#{system.mark} {line}" for line in system.head(ask)] if system is not None else []
     exports = [f"export {name}={shlex.quote(value)}" for name, value in environment.items()]
     hold = [python, "-P", "-m", "partition.yodjob", "alloc", "-quiet", *allocation]
     control = shlex.join([python, "-P", "-m", "partition.yodctl"])
+    away: list[str] = []
+    if home is not None:
+        away = [
+            f"if ! grep -qs {home.mark} {shlex.quote(home.script)}; then",
+            *before,
+            f"[ -x {shlex.quote(python)} ] || exit {End.NO_YOD}",
+            f"export YOD_OPEN_TO={shlex.quote(home.host)}",
+            f"{shlex.join(home.caller)} <<'END'",
+            home.key,
+            "END",
+            "status=$?",
+            f"{control} down --force >&2",
+            "exit $status",
+            "fi",
+        ]
+    log = system is not None and not system.keeps_log
     return "\n".join(
         (
             "#!/bin/sh",
             *head,
             "",
             *exports,
+            *away,
+            *([f"exec >>{shlex.quote(ask.log)} 2>&1"] if log else []),
             *before,
             f"{control} up >&2 || exit 1",
             f"{shlex.join(hold)} {shlex.join(agent)}",

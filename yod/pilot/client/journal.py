@@ -129,7 +129,9 @@ class Past:
                 for over in tasks:
                     self.over[over.uid] = over
             case Others(pilot, tasks):
-                self.others |= {over.uid: (pilot, over) for over in tasks}
+                # Who has no manager of its tasks yet hears of them as of others.
+                strange = [over for over in tasks if over.uid not in self.orders]
+                self.others |= {over.uid: (pilot, over) for over in strange}
 
     def state_of(self, uid: str) -> str:
         """How a task stood."""

@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import os
+import secrets
 import signal
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 
 from msgspec import Struct, json
+from msgspec.structs import replace
 
 from native.errors import UsageError, YodError
 from native.limits import Limits
 from yod.pilot.agent.settings import Settings
-from yod.pilot.batch.system import Ask, System, script
+from yod.pilot.batch.system import Ask, Home, System, script
+from yod.pilot.link.greeting import Address
 from yod.pilot.model.description import PilotDescription
 from yod.pilot.model.resources import Resource
 from yod.pilot.model.sizes import NodeSize
-from yod.pilot.site.jobs import SCRIPT
+from yod.pilot.site.jobs import CALLER, SCRIPT
 
 LOG = "agent.log"
+KEY = "nodes.key"  # of nodes that do not see the session's directory
 JOB_LOG = "job.log"
 _MODULE = "yod.pilot.agent.cli"
 _MINUTE_S = 60.0
+_CALL_FD = 3  # of a job's connection, in the process that lives as long
 _BEGIN_MINUTES = 2.0  # of a job, for the daemons of its nodes to come and go
 # What is said to a job of the partition that this process uses is not meant for its own nodes.
 _OF_THIS_HOST = ("YOD_PARTITION", "YOD_ALLOCATION", "YOD_KEY_FILE", "YOD_RUN_DIRECTORY")
@@ -32,6 +38,7 @@ class Wanted(Struct):
 
     Attributes:
         directory: its sandbox; socket: the client's.
+        home: where its job calls the client; None: it has none.
     """
 
     session_uid: str
@@ -42,6 +49,7 @@ class Wanted(Struct):
     socket: str
     limits: Limits
     goes_on: bool = True
+    home: Address | None = None
 
 
 def local_nodes(description: PilotDescription) -> list[NodeSize]:
@@ -76,6 +84,41 @@ def start(pilot: Wanted) -> int:
         words = ["/bin/sh", write_script(pilot, None)]
     elif not resource.is_local:
         words = [*_allocation(pilot.description), *words]
+    return _spawn(pilot, words, os.environ)
+
+
+def start_here(pilot: Wanted, address: str, key: bytes, call: int) -> int:
+    """Start the agent of a job whose nodes do not see the session's directory: on this host.
+
+    It is the command of an allocation of the partition that the job's nodes are.
+
+    Args:
+        address: of that partition; key: of it.
+        call: the job's connection. The job ends when nobody has it any more.
+
+    Returns:
+        The process id of who holds the allocation.
+
+    Raises:
+        YodError: it cannot be started.
+    """
+    path = os.path.join(pilot.directory, KEY)
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with open(fd, "wb") as file:
+            file.write(key)
+    except OSError as error:
+        raise YodError(f"{path}: {error.strerror}") from None
+    settings = replace(_settings(pilot), is_remote=False)
+    held = _held(pilot.description, pilot.resource, _ask(pilot))
+    words = [sys.executable, "-P", "-m", "partition.yodjob", "alloc", "-quiet"]
+    words += ["--partition", address, *held]
+    words += [sys.executable, "-P", "-m", _MODULE, json.encode(settings).decode()]
+    kept = {name: value for name, value in os.environ.items() if name not in _OF_THIS_HOST}
+    return _spawn(pilot, words, {**kept, "YOD_KEY_FILE": path}, call)
+
+
+def _spawn(pilot: Wanted, words: list[str], environment: Mapping[str, str], call: int = -1) -> int:
     log = os.path.join(pilot.directory, LOG)
     appending = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     try:
@@ -83,12 +126,13 @@ def start(pilot: Wanted) -> int:
         return os.posix_spawn(
             words[0],
             words,
-            os.environ,
+            environment,
             file_actions=[
                 (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
                 (os.POSIX_SPAWN_OPEN, 1, log, appending, 0o644),
                 (os.POSIX_SPAWN_DUP2, 1, 2),
                 *((os.POSIX_SPAWN_CLOSE, fd) for fd in _inheritable()),
+                *([(os.POSIX_SPAWN_DUP2, call, _CALL_FD)] if call >= 0 else []),
             ],
             setsid=True,
             setsigmask=[],
@@ -106,6 +150,12 @@ def write_script(pilot: Wanted, system: System | None) -> str:
         YodError: it cannot be written.
     """
     resource, ask = pilot.resource, _ask(pilot)
+    path = os.path.join(pilot.directory, SCRIPT)
+    home = None
+    if system is not None and system.carries and pilot.home is not None:
+        to = pilot.home
+        caller = [sys.executable, "-P", "-m", CALLER, pilot.uid, to.host, str(to.port)]
+        home = Home(path, secrets.token_hex(8), caller, to.key.hex(), to.host)
     text = script(
         system,
         ask,
@@ -114,8 +164,8 @@ def write_script(pilot: Wanted, system: System | None) -> str:
         sys.executable,
         _held(pilot.description, resource, ask),
         [sys.executable, "-P", "-m", _MODULE, json.encode(_settings(pilot)).decode()],
+        home,
     )
-    path = os.path.join(pilot.directory, SCRIPT)
     try:
         os.makedirs(pilot.directory, exist_ok=True)
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o700)

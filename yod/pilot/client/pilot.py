@@ -15,6 +15,7 @@ from native.waitstatus import how_it_ended
 from yod.pilot.agent.settings import SOCKET
 from yod.pilot.client.callbacks import Callback
 from yod.pilot.client.journal import Others, PilotUp
+from yod.pilot.link.greeting import sealed
 from yod.pilot.link.link import Link, connect
 from yod.pilot.model import states
 from yod.pilot.model.description import PilotDescription
@@ -196,6 +197,24 @@ class Pilot:
         """It is to be a job of a batch system."""
         self.job = job
 
+    def called(self, link: Link, told: wire.Open | wire.NotOpen) -> None:
+        """Its job has begun, on nodes that do not see the pilot's sandbox: the agent is here."""
+        if self.job is None or self.state in states.FINAL or self._is_ending or self.unix_pid:
+            link.close()
+            return
+        if isinstance(told, wire.NotOpen):
+            link.close()
+            self._over(states.FAILED, f"{self.job}: {told.reason}")
+            return
+        key = sealed(self._pmgr.session.reach().key, told.salt, told.sealed)
+        end = link.give()
+        try:
+            self.launched(self._pmgr.launch_here(self, told.address, key, end.fileno()))
+        except YodError as error:
+            self._over(states.FAILED, str(error))
+        finally:
+            end.close()  # whoever holds the nodes has it, and the job ends with that
+
     def job_over(self, why: str) -> None:
         """Its job is over, and its agent has not said so."""
         if self._link is not None:
@@ -204,7 +223,8 @@ class Pilot:
             self._over(states.CANCELED, "")
             return
         last = (self._tail("agent.log").strip() or self._tail("job.log").strip()).splitlines()
-        self._over(states.FAILED, f"{why}, before it was active: {(last or ['no word'])[-1]}")
+        said = f", before it was active: {last[-1]}" if last else ""
+        self._over(states.FAILED, f"{why}{said}")
 
     def connected(self, link: Link, up: wire.Up) -> None:
         """Its agent has come."""
@@ -301,10 +321,14 @@ class Pilot:
             case wire.Info(uid, text):
                 for owner in self.owners:
                     owner.informed(uid, text)
-            case wire.PilotOver(state, reason):
-                self._last_word = (state, reason)
-                if not self.unix_pid:
-                    self._over(state, reason)  # else its exit is told
+            case wire.PilotOver() as word:
+                self.took(word)
+
+    def took(self, word: wire.PilotOver) -> None:
+        """Its agent has said its last word."""
+        self._last_word = (word.state, word.reason)
+        if not self.unix_pid:
+            self._over(*self._last_word)  # else its exit is told
 
     def _lost(self, reason: str) -> None:
         self._link = None

@@ -240,10 +240,17 @@ class PilotManager:
                 pilot.reason = str(error)
                 self.advance(pilot, states.FAILED)
 
-    def _launch(self, pilot: Pilot) -> None:
-        session = self.session
-        resource = self._resource_of(pilot.description)
-        wanted = launching.Wanted(
+    def launch_here(self, pilot: Pilot, address: str, key: bytes, call: int) -> int:
+        """Start the agent of a pilot whose job's nodes do not see its sandbox. In the loop.
+
+        Raises:
+            YodError: it cannot be started.
+        """
+        return launching.start_here(self._wanted(pilot), address, key, call)
+
+    def _wanted(self, pilot: Pilot) -> launching.Wanted:
+        session, resource = self.session, self._resource_of(pilot.description)
+        return launching.Wanted(
             session.uid,
             pilot.uid,
             pilot.description,
@@ -252,10 +259,12 @@ class PilotManager:
             session.socket,
             session.limits,
             session.goes_on,
+            session.reach() if resource.is_job else None,
         )
-        system = SYSTEMS.get(resource.manager)
-        if resource.is_job:
-            session.reach()
+
+    def _launch(self, pilot: Pilot) -> None:
+        wanted = self._wanted(pilot)
+        resource, system = wanted.resource, SYSTEMS.get(wanted.resource.manager)
         if system is None:
             pilot.launched(launching.start(wanted), is_script=resource.is_job)
             self._submitted(pilot)
@@ -271,8 +280,8 @@ class PilotManager:
             self.session.journal.flush()  # else nobody might know of the job any more
             self._submitted(pilot)
 
-        reactor = self.session.loop.reactor
-        return SiteJob(reactor, system, pilot.pilot_sandbox, named, pilot.job_over, job_id)
+        reactor, home = self.session.loop.reactor, str(self.session.reach())
+        return SiteJob(reactor, system, pilot.pilot_sandbox, home, named, pilot.job_over, job_id)
 
     def _submitted(self, pilot: Pilot) -> None:
         if pilot.state not in states.FINAL:
@@ -298,7 +307,6 @@ class PilotManager:
                 pilot.state = states.PMGR_ACTIVE_PENDING
                 job = past.jobs.get(uid)
                 if job is not None:
-                    self.session.reach()
                     pilot.submitted(self._job_of(pilot, SYSTEMS[job.system], job.job_id))
                 pilot.dial()
 

@@ -16,6 +16,7 @@ from native.errors import UsageError, YodError
 from yod.pilot.client import journal
 from yod.pilot.client.events import SessionProfiles
 from yod.pilot.client.loop import Loop
+from yod.pilot.link.greeting import Address
 from yod.pilot.link.link import Link, Listener
 from yod.pilot.model.states import FINAL
 from yod.pilot.site.resources import names as resource_names
@@ -232,13 +233,13 @@ class Session:
         """Where agents come to."""
         return self._listener.path
 
-    def reach(self) -> None:
-        """Let agents on other hosts come, too. In the loop.
+    def reach(self) -> Address:
+        """Let agents on other hosts come, too, at an address. In the loop.
 
         Raises:
             YodError: it is not possible.
         """
-        self._listener.reach()
+        return self._listener.reach()
 
     def _count_past(self, past: journal.Past) -> None:
         """New pilots and tasks get other names than those that were there."""
@@ -265,14 +266,19 @@ class Session:
         return Listener(path, self.loop.reactor, self._let_in)
 
     def _let_in(self, end: _socket.socket) -> None:
-        """An agent, which says first whose it is."""
+        """An agent, or a job without one, which says first whose it is."""
 
         def take(body: bytes) -> None:
-            message = wire.decode_agent(body)
-            if not isinstance(message, wire.Up) or message.pilot_uid not in self._pilots:
-                link.close()
-                return
-            self._pilots[message.pilot_uid].connected(link, message)
+            match wire.decode_agent(body):
+                case wire.Up(uid) as up if uid in self._pilots:
+                    self._pilots[uid].connected(link, up)
+                case wire.PilotOver(_, _, uid) as word if uid in self._pilots:
+                    self._pilots[uid].took(word)
+                    link.close()
+                case wire.Open(uid) | wire.NotOpen(uid) as told if uid in self._pilots:
+                    self._pilots[uid].called(link, told)
+                case _:
+                    link.close()
 
         link = Link(end, self.loop.reactor, take, lambda _: None)
 
@@ -283,7 +289,8 @@ class Session:
     def _shut(self) -> None:
         for pilot in self._pilots.values():
             pilot.hang_up()
-        self._listener.close()
+        goes_on = any(pilot.job and pilot.state not in FINAL for pilot in self._pilots.values())
+        self._listener.close(comes_again=goes_on)
         self._flush.close()
 
 

@@ -4,7 +4,9 @@
     the one that is called  32 bytes, at random; its proof of both
     the one that calls      its proof of both
 
-The key lies beside the address in a file of the user's, which both can read.
+The key lies beside the address in a file of the user's, which both can read, or is in the script of
+a batch job. Who comes again finds the file of the one before, and has its port and its key: jobs
+that wait know these.
 """
 
 from __future__ import annotations
@@ -16,6 +18,8 @@ from _blake2 import blake2b
 from _operator import _compare_digest
 from collections.abc import Callable
 from contextlib import suppress
+
+from msgspec import Struct
 
 from native.errors import YodError
 from native.loop.reactor import Reactor
@@ -30,6 +34,21 @@ _ELSEWHERE = "192.0.2.1"  # of an example; nothing is sent there
 _ALIVE_S = (10, 5, 3)  # of a silent connection: until the first question, between two, how many
 
 
+class Nobody(YodError):
+    """Nobody listens at an address, or there is no way to it."""
+
+
+class Address(Struct, frozen=True):
+    """Where somebody can be called, and the key that both have."""
+
+    host: str
+    port: int
+    key: bytes
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
 class Door:
     """Lets in whoever has the key, from any host.
 
@@ -37,6 +56,9 @@ class Door:
         path: of the file with the address and the key.
         host: the address at which others reach this one; empty: it is found out.
         on_connected: takes the socket of one that has been let in.
+
+    Attributes:
+        address: of this one.
     """
 
     def __init__(
@@ -49,16 +71,22 @@ class Door:
         self._path = path
         self._reactor = reactor
         self._on_connected = on_connected
-        self._key = secrets.token_bytes(_BYTES)
         self._strangers: set[_Stranger] = set()
         host = host or os.environ.get(HOST_VARIABLE) or own_address()
+        earlier = _earlier(path)
+        self._key = earlier.key if earlier is not None else secrets.token_bytes(_BYTES)
         self._end = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
         try:
-            is_own = host.startswith("127.")  # else the address may be that of a tunnel
-            self._end.bind((host if is_own else "", 0))
+            self._end.setsockopt(_socket.SOL_SOCKET, _socket.SO_REUSEADDR, 1)
+            own = host if host.startswith("127.") else ""  # else it may be that of a tunnel
+            try:
+                self._end.bind((own, earlier.port if earlier is not None else 0))
+            except OSError:  # somebody has that port now
+                self._end.bind((own, 0))
             self._end.listen(_BACKLOG)
             self._end.setblocking(False)
-            whole = f"{host} {self._end.getsockname()[1]} {self._key.hex()}\n"
+            self.address = Address(host, self._end.getsockname()[1], self._key)
+            whole = f"{host} {self.address.port} {self._key.hex()}\n"
             fresh = f"{path}.new"
             fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
             with open(fd, "w", encoding="ascii") as file:
@@ -69,14 +97,19 @@ class Door:
             raise YodError(f"{path}: {error.strerror}") from None
         self._watch = reactor.watch(self._end.fileno(), self._accept)
 
-    def close(self) -> None:
-        """Let nobody in any more."""
+    def close(self, *, comes_again: bool = False) -> None:
+        """Let nobody in any more.
+
+        Args:
+            comes_again: a later one of the same path is to have the same port and key.
+        """
         self._watch.close()
         self._end.close()
         for stranger in list(self._strangers):
             stranger.close()
-        with suppress(OSError):
-            os.unlink(self._path)
+        if not comes_again:
+            with suppress(OSError):
+                os.unlink(self._path)
 
     def _accept(self) -> None:
         try:
@@ -156,35 +189,68 @@ def call(path: str) -> _socket.socket:
     Raises:
         YodError: there is none, or it is somebody else.
     """
+    return call_at(read(path), path)
+
+
+def read(path: str) -> Address:
+    """The address and the key in a file.
+
+    Raises:
+        YodError: there are none.
+    """
     try:
         with open(path, encoding="ascii") as file:
             host, port, word = file.read().split()
-        key = bytes.fromhex(word)
+        return Address(host, int(port), bytes.fromhex(word))
     except OSError as error:
         raise YodError(f"{path}: {error.strerror}") from None
     except ValueError:
         raise YodError(f"{path}: it has no address and key") from None
+
+
+def _earlier(path: str) -> Address | None:
+    try:
+        return read(path)
+    except YodError:
+        return None
+
+
+def call_at(address: Address, source: str) -> _socket.socket:
+    """A connection to the one at an address. It may wait for it, some seconds.
+
+    Args:
+        source: where the key is from, for errors.
+
+    Raises:
+        Nobody: there is none.
+        YodError: it is somebody else.
+    """
+    key = address.key
     end = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
     try:
         end.settimeout(_PATIENCE_S)
-        end.connect((host, int(port)))
+        end.connect((address.host, address.port))
+    except (OSError, OverflowError) as error:
+        end.close()
+        text = getattr(error, "strerror", None) or str(error)
+        raise Nobody(f"{address}: {text}") from None
+    try:
         own = secrets.token_bytes(_BYTES)
         end.sendall(own)
         answer = b""
         while len(answer) < 2 * _BYTES:
             data = end.recv(2 * _BYTES - len(answer))
             if not data:
-                raise YodError(f"{host}:{port} has closed the connection")
+                raise YodError(f"{address} has closed the connection")
             answer += data
         both = own + answer[:_BYTES]
         if not _compare_digest(answer[_BYTES:], _proof(key, b"called", both)):
-            raise YodError(f"{host}:{port} does not have the key in {path}")
+            raise YodError(f"{address} does not have the key in {source}")
         end.sendall(_proof(key, b"caller", both))
         keep_alive(end)
-    except (OSError, OverflowError) as error:
+    except OSError as error:
         end.close()
-        text = getattr(error, "strerror", None) or str(error)
-        raise YodError(f"{host}:{port}: {text}") from None
+        raise YodError(f"{address}: {error.strerror or error}") from None
     except YodError:
         end.close()
         raise
@@ -203,11 +269,15 @@ def keep_alive(end: _socket.socket) -> None:
 def own_address() -> str:
     """The address by which other hosts reach this one.
 
-    That is where its packets to the partition leave, or else those to elsewhere.
+    That is where its packets to the partition leave, or else those to elsewhere, or else what its
+    name has.
     """
     partition = os.environ.get("YOD_PARTITION", "").rpartition(":")[0]
-    found = [_address_towards(host) for host in (partition, _ELSEWHERE) if host]
-    return next((own for own in found if own and not own.startswith("127.")), "127.0.0.1")
+    for host in (partition, _ELSEWHERE, os.uname().nodename):
+        own = _address_towards(host) if host else ""
+        if own and not own.startswith("127."):
+            return own
+    return "127.0.0.1"
 
 
 def _address_towards(host: str) -> str:
@@ -220,6 +290,17 @@ def _address_towards(host: str) -> str:
     finally:
         end.close()
     return own
+
+
+def sealed(key: bytes, salt: bytes, data: bytes) -> bytes:
+    """Data that only who has a key can read, or that again as it was.
+
+    Args:
+        salt: at random, and never twice for one key.
+        data: at most 64 bytes.
+    """
+    pad = blake2b(salt, key=key, digest_size=len(data), person=b"yod sealed").digest()
+    return bytes(one ^ other for one, other in zip(data, pad, strict=True))
 
 
 def _proof(key: bytes, who: bytes, both: bytes) -> bytes:

@@ -13,7 +13,7 @@ from native.errors import PeerProtocolError, YodError
 from native.frames import Frames
 from native.host import unixsockets
 from native.loop.reactor import Reactor, Watch
-from yod.pilot.link.greeting import SUFFIX, Door, call
+from yod.pilot.link.greeting import SUFFIX, Address, Door, call
 from yod.pilot.wire.messages import MESSAGE_BYTES_MAX, FromAgent, FromClient, frame
 
 _READ_BYTES = 1 << 16  # more would be a mapping of its own each time
@@ -85,6 +85,13 @@ class Link:
             self._watch = None
             self._end.close()
 
+    def give(self) -> _socket.socket:
+        """Its socket, which is the caller's from now on; the link is closed."""
+        assert self._watch is not None
+        self._watch.close()
+        self._watch = None
+        return self._end
+
     def _flush(self) -> None:
         self._is_asked = False
         if self._watch is None:
@@ -153,7 +160,7 @@ class Listener:
         self._reactor = reactor
         self._door: Door | None = None
 
-    def reach(self, host: str = "") -> None:
+    def reach(self, host: str = "") -> Address:
         """Let processes on other hosts in, too, which find the address in a file beside.
 
         Args:
@@ -164,11 +171,16 @@ class Listener:
         """
         if self._door is None:
             self._door = Door(self.path + SUFFIX, host, self._reactor, self._on_connected)
+        return self._door.address
 
-    def close(self) -> None:
-        """Let nobody in any more."""
+    def close(self, *, comes_again: bool = False) -> None:
+        """Let nobody in any more.
+
+        Args:
+            comes_again: from other hosts a later one is to be found at the same address.
+        """
         if self._door is not None:
-            self._door.close()
+            self._door.close(comes_again=comes_again)
         self._watch.close()
         self._end.close()
         with suppress(OSError):

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 
 from native.errors import YodError
 from native.loop.reactor import Reactor
+from yod.pilot.batch.ends import meaning_of
 from yod.pilot.batch.system import JobStage, System
 
 SCRIPT = "pilot.sh"  # in the pilot's sandbox
+CALLER = "yod.pilot.site.caller"  # what a job runs that does not see that
 ANSWERS = "batch.out"
 _LOOK_S = (1.0, 30.0)  # between two questions: at first, and at most
 _SLOWER = 1.5
@@ -26,6 +29,7 @@ class SiteJob:
 
     Args:
         directory: the pilot's sandbox, where its script and answers of commands are.
+        home: where the job calls the client.
         on_id: called with its id.
         on_over: called once with why, when it is over and nobody has said so before.
         job_id: of one that an earlier client has handed in.
@@ -39,6 +43,7 @@ class SiteJob:
         reactor: Reactor,
         system: System,
         directory: str,
+        home: str,
         on_id: Callable[[str], None],
         on_over: Callable[[str], None],
         job_id: str = "",
@@ -46,6 +51,7 @@ class SiteJob:
         self._reactor = reactor
         self._system = system
         self._directory = directory
+        self._home = home
         self._on_id = on_id
         self._on_over: Callable[[str], None] | None = on_over
         self._wait_s = _LOOK_S[0]
@@ -118,7 +124,8 @@ class SiteJob:
         stand = self._system.read_stand(status, output)
         self.words = stand.words
         if stand.stage is JobStage.OVER:
-            self._end(f"{self}: {stand.words}")
+            own = meaning_of(stand.status, self._directory, sys.executable, self._home)
+            self._end(f"{self}: {own or stand.words}")
         else:
             self._look_later()
 

@@ -139,10 +139,11 @@ class Why(Struct, tag="why", array_like=True, frozen=True):
 
 
 class PilotOver(Struct, tag="pilot over", array_like=True, frozen=True):
-    """Agent: its last word."""
+    """Agent: its last word, and also the first one where it cannot be active."""
 
     state: str
     reason: str
+    pilot_uid: str
 
 
 class Info(Struct, tag="info", array_like=True, frozen=True):
@@ -152,7 +153,28 @@ class Info(Struct, tag="info", array_like=True, frozen=True):
     text: str
 
 
-FromAgent = Up | Reached | Ended | Returned | Why | Info | PilotOver
+class Open(Struct, tag="open", array_like=True, frozen=True):
+    """Job of a batch system: its nodes, which do not see the session's directory, are up.
+
+    Attributes:
+        address: of their partition.
+        salt, sealed: its key, which only who has the key of the connection can read.
+    """
+
+    pilot_uid: str
+    address: str
+    salt: bytes
+    sealed: bytes
+
+
+class NotOpen(Struct, tag="not open", array_like=True, frozen=True):
+    """Likewise: they cannot be used."""
+
+    pilot_uid: str
+    reason: str
+
+
+FromAgent = Up | Reached | Ended | Returned | Why | Info | PilotOver | Open | NotOpen
 
 T = TypeVar("T")
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import shlex
+import subprocess
 
 import pytest
 from msgspec.structs import replace
 
+from yod.pilot.batch.ends import meaning_of
 from yod.pilot.batch.oar import Oar
 from yod.pilot.batch.pbs import Pbs
 from yod.pilot.batch.slurm import Slurm
-from yod.pilot.batch.system import Ask, JobStage, script
+from yod.pilot.batch.system import Ask, Home, JobStage, script
 from yod.pilot.batch.systems import SYSTEMS
 
 ASK = Ask("p", "/s/job.log", 100, 0, 0, 0, 0, 90.5)
@@ -47,10 +49,9 @@ Job_Id: 4711
 
 def test_a_slurm_job_has_tasks_for_its_slots():
     assert Slurm().head(ASK) == [
-        *("--job-name=p", "--output=/s/job.log", "--open-mode=append", "--time=91"),
-        "--ntasks=100",
+        *("--job-name=p", "--output=/dev/null", "--time=91", "--ntasks=100")
     ]
-    assert Slurm().head(FULL)[3:] == [
+    assert Slurm().head(FULL)[2:] == [
         *("--time=60", "--nodes=3", "--ntasks-per-node=64", "--exclusive", "--gpus-per-node=4"),
         *("--mem=1000", "--partition=long", "--account=bio", "--constraint=nvme"),
     ]
@@ -59,11 +60,17 @@ def test_a_slurm_job_has_tasks_for_its_slots():
 @pytest.mark.parametrize(
     ("status", "output", "stage", "words"),
     [
-        (0, "PENDING|Priority\n", WAITING, "PENDING (Priority)"),
-        (0, "RUNNING|None\n", RUNNING, "RUNNING"),
-        (0, "COMPLETING|None\n", RUNNING, "COMPLETING"),
-        (0, "CANCELLED|None\n", OVER, "CANCELLED"),
-        (0, "TIMEOUT|TimeLimit\n", OVER, "TIMEOUT (TimeLimit)"),
+        (0, "PENDING  0  Priority  \n", WAITING, "PENDING (Priority)"),
+        (0, "RUNNING  0  None  \n", RUNNING, "RUNNING"),
+        (
+            0,
+            "PENDING  0  Nodes required are down  \n",
+            WAITING,
+            "PENDING (Nodes required are down)",
+        ),
+        (0, "COMPLETING  0  None\n", RUNNING, "COMPLETING"),
+        (0, "CANCELLED  0  None\n", OVER, "CANCELLED"),
+        (0, "TIMEOUT  0  TimeLimit\n", OVER, "TIMEOUT (TimeLimit)"),
         (0, "", OVER, "slurm does not know it any more"),
         (
             256,
@@ -76,6 +83,25 @@ def test_a_slurm_job_has_tasks_for_its_slots():
 def test_squeue_says_how_a_job_stands(status, output, stage, words):
     stand = Slurm().read_stand(status, output)
     assert (stand.stage, stand.words) == (stage, words)
+
+
+@pytest.mark.parametrize(
+    ("code", "status"), [("20992", 82), ("82:0", 82), ("0", 0), ("9", 0), ("N/A", None)]
+)
+def test_squeue_says_with_which_status_a_script_has_ended(code, status):
+    assert Slurm().read_stand(0, f"FAILED  {code}  NonZeroExitCode\n").status == status
+
+
+def test_a_status_of_a_job_that_could_not_tell_its_client_is_put_in_words():
+    def told(status):
+        return meaning_of(status, "/s/p", "/opt/python", "10.0.0.1:7")
+
+    assert told(81) == "its first node does not see /s/p, and has no yod at /opt/python"
+    assert told(82).startswith(
+        "its first node does not see /s/p, and does not reach the application at 10.0.0.1:7 ("
+    )
+    assert told(83).endswith("and at 10.0.0.1:7 is nobody who has this pilot's key")
+    assert [told(status) for status in (None, 0, 1, 137)] == [""] * 4
 
 
 def test_ids_are_read_from_what_submissions_answer():
@@ -149,7 +175,7 @@ def test_a_script_begins_with_options_and_loses_no_word(name):
         ["-sz", "8"],
         ["/opt/python", "-m", "agent", '{"a": "$HOME b"}'],
     )
-    first, *lines = text.splitlines()
+    first, *lines = [line for line in text.splitlines() if not line.startswith("exec >>")]
     assert first == "#!/bin/sh"
     count = len(system.head(ASK))
     assert all(line.startswith(f"#{system.mark} -") for line in lines[:count])
@@ -161,3 +187,43 @@ def test_a_script_begins_with_options_and_loses_no_word(name):
     assert held.index("-sz 8") < held.index("agent")
     assert system.cancel("17")[-1] == "17"
     assert "17" in " ".join(system.query("17"))
+
+
+HOME = Home("/s d/pilot.sh", "0a1b", ["/opt/python", "-m", "call", "p", "h", "7"], "beef", "h")
+
+
+def words(system, tmp_path, directory, python="true"):
+    """What a script does in a place: each command is a line."""
+    home = replace(HOME, script=str(directory / "pilot.sh"), caller=["echo", "call", "p"])
+    log = tmp_path / "job.log"
+    text = script(system, replace(ASK, log=str(log)), ["echo first"], {}, python, [], ["a"], home)
+    path = tmp_path / "spooled"
+    path.write_text(text.replace(f"{python} -P", "echo"))
+    done = subprocess.run(
+        ["sh", path], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
+    return done, text, log.read_text() if log.exists() else ""
+
+
+@pytest.mark.parametrize("system", [Slurm(), Pbs()], ids=["slurm", "pbs"])
+def test_a_script_whose_directory_is_seen_starts_an_agent_and_calls_nobody(system, tmp_path):
+    path = tmp_path / "pilot.sh"
+    path.write_text("# 0a1b")
+    done, _, log = words(system, tmp_path, tmp_path)
+    said = done.stdout + done.stderr + log
+    assert "first\n" in said and " alloc -quiet a" in said and "call p" not in said
+    assert bool(log) is not system.keeps_log
+
+
+@pytest.mark.parametrize("content", [None, "another one"])
+def test_a_script_whose_directory_is_not_seen_calls_with_the_key_as_input(tmp_path, content):
+    away = tmp_path / "away"
+    away.mkdir()
+    if content is not None:
+        (away / "pilot.sh").write_text(content)
+    done, text, log = words(Slurm(), tmp_path, away, "/bin/true")
+    assert done.stdout.startswith("first\ncall p\n") and "alloc" not in done.stdout + log
+    assert (log, done.returncode) == ("", 0)
+    (at,) = [n for n, line in enumerate(text.splitlines()) if line == HOME.key]
+    assert text.splitlines()[at - 1] == "echo call p <<'END'"
+    assert words(Slurm(), tmp_path, away, "/no/python")[0].returncode == 81

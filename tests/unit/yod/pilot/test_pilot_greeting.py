@@ -138,3 +138,36 @@ def test_a_file_that_says_nothing_is_an_error(host):
 
 def test_an_address_of_this_host_is_found():
     socket.inet_aton(greeting.own_address())
+
+
+def test_who_comes_again_has_the_address_and_key_of_the_one_before(tmp_path):
+    first = Host(tmp_path)
+    before = first.file.read_text()
+    first.loop.call(lambda: first.listener.close(comes_again=True))
+    first.loop.close()
+    second = Host(tmp_path)
+    assert second.file.read_text() == before
+    greeting.call_at(greeting.read(str(second.file)), "").close()
+    assert second.came.wait(LIMIT_S)
+    second.close()
+    with pytest.raises(greeting.Nobody, match="Connection refused"):
+        greeting.call_at(greeting.Address("127.0.0.1", int(before.split()[1]), b"k" * 32), "")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_port_that_somebody_has_now_is_not_taken_from_them(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        (tmp_path / "a.sock.tcp").write_text(f"127.0.0.1 {port} {'ab' * 32}\n")
+        host = Host(tmp_path)
+        assert host.address[1] != port
+        assert host.file.read_text().split()[2] == "ab" * 32
+        host.close()
+
+
+def test_what_is_sealed_is_read_by_who_has_the_key_and_each_time_other_bytes():
+    key, data = b"k" * 32, bytes(range(32))
+    first, second = (greeting.sealed(key, salt, data) for salt in (b"1" * 32, b"2" * 32))
+    assert len({data, first, second}) == 3
+    assert greeting.sealed(key, b"1" * 32, first) == data
+    assert greeting.sealed(b"o" * 32, b"1" * 32, first) != data

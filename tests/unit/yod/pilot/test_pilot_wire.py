@@ -66,7 +66,7 @@ def test_messages_come_back_as_they_were():
         (body,) = Frames(messages.MESSAGE_BYTES_MAX).add(messages.frame(message))
         assert messages.decode_client(body) == message
     over = messages.Over("t", "DONE", 0, slots=[("n", (0, 1), ())])
-    for answer in (messages.Ended([over]), messages.PilotOver("DONE", "")):
+    for answer in (messages.Ended([over]), messages.PilotOver("DONE", "", "p")):
         (body,) = Frames(messages.MESSAGE_BYTES_MAX).add(messages.frame(answer))
         assert messages.decode_agent(body) == answer
 
