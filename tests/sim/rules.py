@@ -26,7 +26,8 @@ from native.waitstatus import exit_status
 from native.wire.alloc import Grant, Refused, Released
 from native.wire.base import Message, State
 from native.wire.batch import Row
-from native.wire.io import cost
+from native.wire.io import MESSAGE_COST_BYTES, RUN_COST_BYTES, Lines, Output, cost
+from pct.job.rules.folding import Bundle
 from pct.job.rules.merge import MergingRelay
 from tests.sim.clock import Violation
 from yod.launch.checkpoints import WRITTEN_STATUS
@@ -62,12 +63,19 @@ def check_pct(pct: PctActor) -> None:
             return  # it has read more at once than a process would
         for relay in job._output.relays.values():
             bound = (len(job._group.children) + 1) * (relay._window_bytes + RELAY_SLACK_BYTES)
-            queue = [each for _, each in relay._queue]
+            waiting = sum(cost(each) for _, each in relay._queue)
             if isinstance(relay, MergingRelay):
-                queue += [each for _, each in relay._outbox]
+                waiting += sum(map(_cost_in_outbox, relay._outbox))
                 relay.check()
-            if (waiting := sum(map(cost, queue))) > bound:
+            if waiting > bound:
                 raise Violation(f"{pct.name}: {waiting} bytes of job {job_id}'s output wait")
+
+
+def _cost_in_outbox(each: Bundle | tuple[object, Output | Lines]) -> int:
+    """Of a message that is made already, or is when it is sent."""
+    if not isinstance(each, Bundle):
+        return cost(each[1])
+    return each.size + MESSAGE_COST_BYTES + RUN_COST_BYTES * len(each.runs)
 
 
 def check_yod_queue(yod: YodActor, waiting: int) -> None:
