@@ -38,6 +38,7 @@ OPTIONS = (
     Option(("-batch",), False, "Not interactive: no input, -kill."),
     Option(("-interactive",), False, "Interactive, also inside a batch job."),
     Option(("-D",), False, "Show what happens; twice: each message."),
+    Option(("--exit",), True, "As Cplant's yod: 0, 1 it failed, 2 it never began.", "cplant"),
     Option(("--keep-going",), False, "Let the others run when a rank ends abnormally."),
     Option(("--label",), False, "Put its rank in front of each line of output."),
     Option(("--merge",), False, "Show the same line of several ranks once, behind their numbers."),

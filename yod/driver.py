@@ -51,11 +51,13 @@ class Result(Struct, frozen=True):
 
     Attributes:
         timing: (phase, seconds, slowest node or empty), in order.
+        command_status: that of the command, or minus the signal of which it is to die.
     """
 
     exit_status: int
     report: Report
     timing: closing.Timing
+    command_status: int
 
 
 class Driver:
@@ -302,7 +304,8 @@ class Driver:
         timing = self._timing()
         status = machine.report.exit_status
         assert status is not None
-        self.result = Result(status, machine.report, timing)
+        said = closing.command_status(self._plan.options, machine.report, machine.began)
+        self.result = Result(status, machine.report, timing, said)
         for line in self._closing.lines(timing):
             self._say(line)
         self._ending.has_words = True

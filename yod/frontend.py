@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 from math import inf
 from typing import TYPE_CHECKING
@@ -12,7 +14,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from native import nodelist
-from native.errors import ProgramNotFoundError, UsageError
+from native.errors import ProgramNotFoundError, UsageError, YodError
 from native.text import shown
 from native.wire.alloc import NodeSpec
 from native.wire.group import Dialect
@@ -75,8 +77,8 @@ def run(given: Given, words: list[str]) -> int:
         for text in launching.binding(prepared.plan.specs, _last(given, "--partition") or ""):
             print(text)
         return 0
-    result = launching.run(prepared, invocation)
-    return -result.report.interrupted_by or result.exit_status
+    with _status_of_failure(given):
+        return launching.run(prepared, invocation).command_status
 
 
 # Of the job, and not of the step that it consists of.
@@ -114,6 +116,19 @@ def _detach(given: Given, words: list[str], invocation: Invocation) -> int:
     return 0
 
 
+@contextmanager
+def _status_of_failure(given: Given) -> Iterator[None]:
+    """Gives errors the exit status that the user wants (``--exit``)."""
+    try:
+        yield
+    except YodError as error:
+        if "--exit" in given:
+            from yod.plan.cplant import NEVER_STARTED  # few launches ask for it
+
+            error.exit_status = NEVER_STARTED
+        raise
+
+
 def prepare(given: Given, words: list[str], invocation: Invocation) -> Prepared:
     """Prepare a launch of ``words``: a program and its arguments, or a load file.
 
@@ -122,6 +137,15 @@ def prepare(given: Given, words: list[str], invocation: Invocation) -> Prepared:
     Raises:
         YodError: the launch cannot begin.
     """
+    with _status_of_failure(given):
+        return _prepared(given, words, invocation)
+
+
+def _prepared(given: Given, words: list[str], invocation: Invocation) -> Prepared:
+    if ends_as_cplant := "--exit" in given:
+        from yod.plan.cplant import check  # few launches ask for it
+
+        check(given["--exit"][-1])
     for one, other in _EXCLUSIVE:
         if one in given and other in given:
             raise UsageError(f"{one} and {other} exclude each other")
@@ -182,6 +206,7 @@ def prepare(given: Given, words: list[str], invocation: Invocation) -> Prepared:
         stall_s=_stall_s(given),
         signals_group="--signal-tree" in given,
         stops_ranks="--stop-ranks" in given,
+        ends_as_cplant=ends_as_cplant,
         shares_input=_last(given, "--stdin") == "shared",
     )
     checkpointing = None

@@ -292,8 +292,8 @@ class Launching:
         if self._left is None or result is None:
             self._on_over()
             return
-        number = result.report.interrupted_by
-        self._left.end(number or result.exit_status << 8, self._on_over)
+        status = result.command_status
+        self._left.end(-status if status < 0 else status << 8, self._on_over)
 
     def _use_grant(self, grant: Grant) -> None:
         self._opened.use_grant(grant)

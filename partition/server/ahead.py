@@ -80,6 +80,7 @@ MODULES = (
     "yod.host.tee",
     "yod.launch.stacks.tree",
     "yod.plan.checkpointing",
+    "yod.plan.cplant",
     "yod.plan.dialects",
     "yod.plan.files",
     "yod.plan.input",

@@ -167,9 +167,7 @@ class ClientSession:
         result = self._launching.driver.result
         assert result is not None
         self._launching.give_up_id()  # the rest of the launch may outlive the client
-        report = result.report
-        status = -report.interrupted_by or result.exit_status
-        self.handle(events.LaunchEnded(status, report.was_left))
+        self.handle(events.LaunchEnded(result.command_status, result.report.was_left))
 
     def _do(self, call: Callable[..., object], *arguments: object) -> None:
         self._reactor.run_for(self._fault, call, *arguments)

@@ -72,6 +72,7 @@ class Session:
         self.state = State.GREETED
         self._limits = limits
         self._until: float | None = now + limits.connect_s
+        self._failure_status = NEVER_STARTED
         late = (Ready, Refused, NotPrepared, LaunchEnded, LaunchFailed)
         ends: dict[type[Event], Method] = {ClientGone: self._gone, ServerEnds: self._server_ends}
         self._table: dict[State, dict[type[Event], Method]] = {
@@ -144,6 +145,10 @@ class Session:
 
     def _ready(self, event: Ready, now: float) -> list[Action]:
         self._enter(State.RUNNING)
+        if event.prepared.plan.options.ends_as_cplant:
+            from yod.plan.cplant import NEVER_STARTED as OF_CPLANT  # few launches ask for it
+
+            self._failure_status = OF_CPLANT
         times = _times(event.prepared.limits)
         told = [Tell(times)] if times != _times(self._limits) else []  # else as in the greeting
         return [*told, Begin(event.prepared)]
@@ -193,7 +198,7 @@ class Session:
         self._enter(State.LEAVING)
         # Output that the client has not written may fill the window.
         line = _line(event.text, client.OWN_LINE_MAX_BYTES)
-        return [Abandon(), line, Tell(client.Exit(NEVER_STARTED))]
+        return [Abandon(), line, Tell(client.Exit(self._failure_status))]
 
     def _server_ends(self, event: ServerEnds, now: float) -> list[Action]:
         actions = self._failed(LaunchFailed(ENDING_TEXT), now)

@@ -155,3 +155,17 @@ def test_what_binds_nothing_is_refused_with_what_does(embedded):
 def test_a_dry_run_in_a_partition_says_who_chooses(local):
     done = local.yod("--bind", "core", "--dry-run", "true")
     assert "the lowest that are free on its node\n" in done.out
+
+
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [
+        (("true",), 0),
+        (("sh", "-c", "exit 3"), 1),
+        (("sh", "-c", "kill -SEGV $$"), 1),
+        (("./nothing-of-that-name",), 2),
+        (("--chdir", "/nowhere", "true"), 2),
+    ],
+)
+def test_the_exit_status_is_that_of_cplants_yod_where_that_is_asked_for(anywhere, words, status):
+    assert anywhere.yod("--exit=cplant", *words).status == status

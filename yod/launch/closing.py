@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Container
 
 from msgspec import Struct
 
@@ -11,6 +12,7 @@ from native.waitstatus import SIGNAL_BASE
 from native.wire.load import Slowest
 from yod.launch.phases import Phase
 from yod.launch.report import Report
+from yod.plan.plan import Options
 from yod.plan.prepared import Records
 
 LOG_VARIABLE = "LOGFILENAME"
@@ -102,6 +104,21 @@ class Closing:
             lines.append(f"{'total':<10} {sum(seconds for _, seconds, _ in timing):8.4f} s")
             lines += _slowest_of(timing)
         return lines
+
+
+def command_status(options: Options, report: Report, began: Container[Phase]) -> int:
+    """The exit status of the command, or minus the signal of which it is to die.
+
+    Args:
+        began: the phases that there were.
+    """
+    status = report.exit_status
+    assert status is not None
+    if not options.ends_as_cplant:
+        return -report.interrupted_by or status
+    from yod.plan.cplant import status_of  # few launches ask for it
+
+    return status_of(status, has_begun=Phase.RUNNING in began)
 
 
 def timing_of(

@@ -83,6 +83,7 @@ class Options(Struct, frozen=True):
         signals_group: each signal reaches the helpers of a rank, too (``--signal-tree``).
         window: of the terminal that the only rank with input has (``--pty``); None: it has none.
         remote: directories whose files are yod's, as ranks see them (``--remote-io``).
+        ends_as_cplant: yod's exit status is as that of Cplant's (``--exit=cplant``).
     """
 
     is_quiet: bool = False
@@ -117,6 +118,7 @@ class Options(Struct, frozen=True):
     signals_group: bool = False
     stops_ranks: bool = False
     shares_input: bool = False
+    ends_as_cplant: bool = False
 
     @property
     def terminal_rank(self) -> int:
