@@ -50,7 +50,8 @@ _PREFIXES = (
     b"YOD_LOCAL_",
     ASIDE,
 )
-_FIRST = frozenset(prefix[:1] for prefix in _PREFIXES)  # most variables begin otherwise
+_HEAD_BYTES = min(map(len, _PREFIXES))
+_HEADS = frozenset(prefix[:_HEAD_BYTES] for prefix in _PREFIXES)  # most variables begin otherwise
 _USERS_PREFIXES = (b"PMIX_MCA_", b"PMIX_PREFIX", b"PMI_DEBUG")
 _NAMES = frozenset(
     (
@@ -135,7 +136,7 @@ def split(entries: Iterable[bytes]) -> tuple[list[bytes], list[bytes]]:
     launchers: list[bytes] = []
     for entry in found:
         is_launchers = entry.partition(b"=")[0] in names or (
-            entry[:1] in _FIRST
+            entry[:_HEAD_BYTES] in _HEADS
             and entry.startswith(_PREFIXES)
             and not entry.startswith(_USERS_PREFIXES)
         )

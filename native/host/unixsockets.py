@@ -45,7 +45,9 @@ def receive(
     """
     room = _socket.CMSG_SPACE(fds_count * _FD_BYTES)
     packet, ancillary, flags, _ = end.recvmsg(size_bytes, room, _MSG_CMSG_CLOEXEC)
-    fds = tuple(fd for _, _, data in ancillary for fd in memoryview(data).cast("i"))
+    fds: tuple[int, ...] = ()
+    for _, _, data in ancillary:  # few packets have any
+        fds += tuple(memoryview(data).cast("i"))
     return packet, fds, bool(flags & _socket.MSG_CTRUNC)
 
 
