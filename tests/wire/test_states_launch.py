@@ -14,6 +14,7 @@ from native.wire import alloc, group, io, load, pmi
 from native.wire.base import Message
 from tests.unit.yod import launch_of
 from tests.wire.states import ALONE, EXCESS, ask, cells_of, table_after
+from yod.launch.machine import TABLE
 from yod.launch.phases import Phase
 
 LAUNCH_TABLE = "### 5.3 A launch in yod"
@@ -91,7 +92,7 @@ def test_a_message_to_a_launch_does_what_the_table_says(label, column, cell):
 
 def _taken_by_the_code(phase: Phase) -> set[type]:
     """The messages and events in the row of a phase in the launch's table."""
-    return set(launch_of.Yod(1).machine._table[phase])
+    return set(TABLE[phase])
 
 
 def test_every_message_in_the_launchs_table_is_on_the_page():

@@ -1,7 +1,7 @@
 """One launch, from the request for nodes to the exit status.
 
 What may happen in which phase, and what handles it, is one table: phase -> type of an event
-or message -> method. The methods belong to the parts of a launch, each a rule with its own
+or message -> method. The methods are those of the parts of a launch, each a rule with its own
 data. A part calls only parts of the lines above its own:
 
     phases, tree, report   the progress of the launch, its PCTs, what became of the ranks
@@ -74,15 +74,8 @@ from yod.launch.timelimit import TimeLimits
 from yod.launch.tree import Tree
 from yod.plan.plan import Plan
 
-Method = Callable[[Any, float], list[Action]]
+Method = Callable[..., list[Action]]
 Row = dict[type[Event] | type[Message], Method]
-
-# Of no effect where a row of the table does not say otherwise; messages need not be listed.
-MAY_BE_LATE: tuple[type[Event], ...] = (
-    *(PeerGone, DeadlineReached, Continued, SuspensionAsked),
-    *(OutputWritten, OutputFailed, OutputClosed, InputRead, Resized),
-    *(ObjectDelivered, ObjectUndelivered, Shared, NotShared, ProgramsFound, RemoteServed),
-)
 
 
 class Launch:
@@ -123,133 +116,9 @@ class Launch:
             progress, tree, report, interrupts, ending, bebopd, plan.options.outlives_nodes
         )
 
-        any_phase: Row = {
-            CheckpointAsked: checkpoints.asked,
-            LookAsked: looks.not_now,
-            FollowAsked: outputs.follow,
-            **dict.fromkeys(MAY_BE_LATE, _ignore),
-            DetachAsked: control.detach,
-            Detached: control.detached,
-            NotDetached: control.not_detached,
-            SignalToPass: control.ignore_signal,
-            StopAsked: control.stop_yod,
-        }
-        granted: Row = {
-            **any_phase,
-            alloc.Grant: allocation.granted_late,
-            load.Held: loading.mapped,
-            load.Late: notices.late,
-            load.Completions: running.counted,
-            group.Seen: looks.seen,
-            io.Output: outputs.arrived,
-            io.Lines: outputs.lines_arrived,
-            OutputWritten: outputs.written,
-            InputRead: running.input_read,
-            io.RemoteRequest: running.remote_asked,
-            RemoteServed: running.remote_served,
-        }
-        at_the_end: Row = {
-            **granted,
-            OutputFailed: failures.output_failed_at_the_end,
-            OutputClosed: failures.output_closed_at_the_end,
-        }
-        before_end: Row = {
-            **granted,
-            alloc.GiveWay: allocation.gives_way,
-            load.Failure: failures.failed,
-            load.Released: ending.nodes_ended,
-            PeerGone: failures.peer_gone,
-            OutputFailed: failures.output_failed,
-            OutputClosed: failures.output_closed,
-            ObjectUndelivered: loading.undelivered,
-            NotShared: loading.not_shared,
-        }
-        before_go: Row = {
-            **before_end,
-            DeadlineReached: loading.timed_out,
-            Interrupted: control.cancel_load,
-        }
-        self._table: dict[Phase, Row] = {
-            Phase.ALLOCATING: {
-                **any_phase,
-                alloc.Grant: loading.granted,
-                alloc.Refused: allocation.refused,
-                alloc.Queued: allocation.queued,
-                PeerGone: allocation.peer_gone,
-                OutputFailed: allocation.output_failed,
-                OutputClosed: allocation.output_closed,
-                DeadlineReached: allocation.timed_out,
-                Interrupted: control.cancel_request,
-            },
-            Phase.FORMING: {**before_go, load.Vote: loading.voted},
-            Phase.LOADING: {
-                **before_go,
-                load.Loaded: loading.loaded,
-                load.Held: loading.held,
-                Shared: loading.shared,
-            },
-            Phase.STARTING: {
-                **before_go,
-                load.Loaded: loading.loaded_below,
-                load.Held: loading.held,
-            },
-            Phase.RUNNING: {
-                **before_end,
-                load.Completions: running.completed,
-                group.Done: checkpoints.done,
-                LookAsked: looks.asked,
-                group.Still: looks.still,
-                io.InputCredit: running.input_wanted,
-                io.LineAsked: running.line_asked,
-                Resized: running.resized,
-                pmi.Ask: spawner.asked,
-                pmi.Alone: running.ranks_are_alone,
-                pmi.Excess: running.limit_reached,
-                ProgramsFound: spawner.found,
-                DeadlineReached: running.kill_due,
-                Interrupted: control.end_ranks,
-                SignalToPass: control.pass_signal,
-                StopAsked: control.stop_ranks,
-                Continued: control.continue_ranks,
-                SuspensionAsked: control.suspend,
-            },
-            Phase.ENDING: {
-                **at_the_end,
-                load.Failure: failures.failed_at_the_end,
-                load.Released: ending.nodes_ended,
-                io.Output: ending.output_arrived,
-                io.Lines: ending.lines_arrived,
-                pmi.Alone: running.ranks_are_alone,
-                pmi.Excess: running.limit_reached,
-                OutputWritten: ending.output_written,
-                PeerGone: failures.peer_gone_at_the_end,
-                DeadlineReached: ending.not_confirmed,
-                Interrupted: control.hurry_end,
-            },
-            Phase.RESETTING: {
-                **at_the_end,
-                load.Released: ending.node_reset,
-                PeerGone: failures.peer_gone_in_reset,
-                DeadlineReached: ending.not_reset,
-                Interrupted: control.leave_early,
-            },
-            Phase.RELEASING: {
-                **at_the_end,
-                alloc.Refused: ending.refused,
-                alloc.Released: ending.confirmed,
-                load.Released: ending.node_freed,
-                PeerGone: failures.peer_gone_in_release,
-                DeadlineReached: ending.not_released,
-                Interrupted: control.leave_early,
-            },
-            Phase.DONE: {
-                **any_phase,
-                SignalToPass: _ignore,
-                OutputFailed: failures.output_failed_at_the_end,
-                OutputClosed: failures.output_closed_at_the_end,
-                Interrupted: control.drop_output,
-            },
-        }
+        parts = (progress, outputs, spawner, ending, allocation, loading, running, checkpoints)
+        later = (looks, control, failures, notices)
+        self._parts: dict[type, Any] = {type(part): part for part in (*parts, *later)}
 
     @property
     def phase(self) -> Phase:
@@ -300,7 +169,7 @@ class Launch:
     def begin_with(self, grant: alloc.Grant, now: float) -> list[Action]:
         """Begin with nodes that have been granted already."""
         self._progress.enter(Phase.ALLOCATING, now)
-        return self._table[Phase.ALLOCATING][alloc.Grant](grant, now)
+        return self._call(TABLE[Phase.ALLOCATING][alloc.Grant], grant, now)
 
     def deadline(self) -> float | None:
         """Time of the next ``DeadlineReached``, or None when nothing is timed."""
@@ -331,12 +200,15 @@ class Launch:
                 return []  # it belongs to the last press
             if self._checkpoints.precedes(event):
                 event = CheckpointAsked(ends=True, signal_number=event.signal_number)
-        row = self._table[self.phase]
-        if isinstance(event, MessageReceived):
-            return row.get(type(event.message), _ignore)(event.message, now)
-        if type(event) not in row:
+        what = event.message if isinstance(event, MessageReceived) else event
+        method = TABLE[self.phase].get(type(what))
+        if method is None and what is event:
             raise IllegalTransition(self.phase, event)
-        return row[type(event)](event, now)
+        return self._call(method or Progress.late, what, now)
+
+    def _call(self, method: Method, what: Event | Message, now: float) -> list[Action]:
+        """Call a method of the table on the part that owns it."""
+        return method(self._parts[OWNER[method]], what, now)
 
     def check(self) -> None:
         """Assert the invariants."""
@@ -348,6 +220,147 @@ class Launch:
             assert tree.root in tree.unconfirmed
 
 
-def _ignore(_: Event | Message, now: float) -> list[Action]:
-    """It has come too late, or means nothing in this phase."""
-    return []
+# -- the table: method(what, now) --------------------------------------------
+
+PARTS = (
+    *(Progress, Outputs, Spawner, Ending, Allocation, Loading, Running, Checkpoints),
+    *(Looks, Control, Failures, Notices),
+)
+OWNER: dict[Method, type] = {
+    method: part for part in PARTS for method in vars(part).values() if callable(method)
+}
+
+# Of no effect where a row of the table does not say otherwise; messages need not be listed.
+MAY_BE_LATE: tuple[type[Event], ...] = (
+    *(PeerGone, DeadlineReached, Continued, SuspensionAsked),
+    *(OutputWritten, OutputFailed, OutputClosed, InputRead, Resized),
+    *(ObjectDelivered, ObjectUndelivered, Shared, NotShared, ProgramsFound, RemoteServed),
+)
+
+_ANY_PHASE: Row = {
+    CheckpointAsked: Checkpoints.asked,
+    LookAsked: Looks.not_now,
+    FollowAsked: Outputs.follow,
+    **dict.fromkeys(MAY_BE_LATE, Progress.late),
+    DetachAsked: Control.detach,
+    Detached: Control.detached,
+    NotDetached: Control.not_detached,
+    SignalToPass: Control.ignore_signal,
+    StopAsked: Control.stop_yod,
+}
+_GRANTED: Row = {
+    **_ANY_PHASE,
+    alloc.Grant: Allocation.granted_late,
+    load.Held: Loading.mapped,
+    load.Late: Notices.late,
+    load.Completions: Running.counted,
+    group.Seen: Looks.seen,
+    io.Output: Outputs.arrived,
+    io.Lines: Outputs.lines_arrived,
+    OutputWritten: Outputs.written,
+    InputRead: Running.input_read,
+    io.RemoteRequest: Running.remote_asked,
+    RemoteServed: Running.remote_served,
+}
+_AT_THE_END: Row = {
+    **_GRANTED,
+    OutputFailed: Failures.output_failed_at_the_end,
+    OutputClosed: Failures.output_closed_at_the_end,
+}
+_BEFORE_END: Row = {
+    **_GRANTED,
+    alloc.GiveWay: Allocation.gives_way,
+    load.Failure: Failures.failed,
+    load.Released: Ending.nodes_ended,
+    PeerGone: Failures.peer_gone,
+    OutputFailed: Failures.output_failed,
+    OutputClosed: Failures.output_closed,
+    ObjectUndelivered: Loading.undelivered,
+    NotShared: Loading.not_shared,
+}
+_BEFORE_GO: Row = {
+    **_BEFORE_END,
+    DeadlineReached: Loading.timed_out,
+    Interrupted: Control.cancel_load,
+}
+TABLE: dict[Phase, Row] = {
+    Phase.ALLOCATING: {
+        **_ANY_PHASE,
+        alloc.Grant: Loading.granted,
+        alloc.Refused: Allocation.refused,
+        alloc.Queued: Allocation.queued,
+        PeerGone: Allocation.peer_gone,
+        OutputFailed: Allocation.output_failed,
+        OutputClosed: Allocation.output_closed,
+        DeadlineReached: Allocation.timed_out,
+        Interrupted: Control.cancel_request,
+    },
+    Phase.FORMING: {**_BEFORE_GO, load.Vote: Loading.voted},
+    Phase.LOADING: {
+        **_BEFORE_GO,
+        load.Loaded: Loading.loaded,
+        load.Held: Loading.held,
+        Shared: Loading.shared,
+    },
+    Phase.STARTING: {
+        **_BEFORE_GO,
+        load.Loaded: Loading.loaded_below,
+        load.Held: Loading.held,
+    },
+    Phase.RUNNING: {
+        **_BEFORE_END,
+        load.Completions: Running.completed,
+        group.Done: Checkpoints.done,
+        LookAsked: Looks.asked,
+        group.Still: Looks.still,
+        io.InputCredit: Running.input_wanted,
+        io.LineAsked: Running.line_asked,
+        Resized: Running.resized,
+        pmi.Ask: Spawner.asked,
+        pmi.Alone: Running.ranks_are_alone,
+        pmi.Excess: Running.limit_reached,
+        ProgramsFound: Spawner.found,
+        DeadlineReached: Running.kill_due,
+        Interrupted: Control.end_ranks,
+        SignalToPass: Control.pass_signal,
+        StopAsked: Control.stop_ranks,
+        Continued: Control.continue_ranks,
+        SuspensionAsked: Control.suspend,
+    },
+    Phase.ENDING: {
+        **_AT_THE_END,
+        load.Failure: Failures.failed_at_the_end,
+        load.Released: Ending.nodes_ended,
+        io.Output: Ending.output_arrived,
+        io.Lines: Ending.lines_arrived,
+        pmi.Alone: Running.ranks_are_alone,
+        pmi.Excess: Running.limit_reached,
+        OutputWritten: Ending.output_written,
+        PeerGone: Failures.peer_gone_at_the_end,
+        DeadlineReached: Ending.not_confirmed,
+        Interrupted: Control.hurry_end,
+    },
+    Phase.RESETTING: {
+        **_AT_THE_END,
+        load.Released: Ending.node_reset,
+        PeerGone: Failures.peer_gone_in_reset,
+        DeadlineReached: Ending.not_reset,
+        Interrupted: Control.leave_early,
+    },
+    Phase.RELEASING: {
+        **_AT_THE_END,
+        alloc.Refused: Ending.refused,
+        alloc.Released: Ending.confirmed,
+        load.Released: Ending.node_freed,
+        PeerGone: Failures.peer_gone_in_release,
+        DeadlineReached: Ending.not_released,
+        Interrupted: Control.leave_early,
+    },
+    Phase.DONE: {
+        **_ANY_PHASE,
+        SignalToPass: Progress.late,
+        OutputFailed: Failures.output_failed_at_the_end,
+        OutputClosed: Failures.output_closed_at_the_end,
+        Interrupted: Control.drop_output,
+    },
+}

@@ -18,6 +18,8 @@ from enum import Enum
 from math import inf
 
 from native.deadlines import earliest
+from native.machine import Action, Event
+from native.wire.base import Message
 from native.wire.load import Late, LateNode, Slowest
 
 
@@ -129,6 +131,10 @@ class Progress:
         """The phase may take so long from its beginning; the user knows what yod waits for."""
         self.until = self.began[self.phase] + within_s if within_s < inf else None
         self.waiting.end()
+
+    def late(self, _: Event | Message, now: float) -> list[Action]:
+        """It has come too late, or means nothing in this phase."""
+        return []
 
     def finish(self) -> None:
         """Enter DONE, where nothing is timed."""
