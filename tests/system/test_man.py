@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.wait import LIMIT_S
 from tests.unit.test_man import man
 
 SECTIONS = sorted(man.SECTIONS.values())
@@ -16,7 +17,7 @@ def shown(*arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "MANROFFSEQ": "", "MAN_KEEP_FORMATTING": "", "COLUMNS": "80"}
     environment.pop("MANPATH", None)
     return subprocess.run(
-        ["man", *arguments], env=environment, text=True, capture_output=True, timeout=60
+        ["man", *arguments], env=environment, text=True, capture_output=True, timeout=LIMIT_S
     )
 
 

@@ -12,7 +12,7 @@ from tests.support.wait import LIMIT_S, read_until
 pytestmark = pytest.mark.warm
 
 # The window is longer than what a loaded machine takes to start the ranks of a test.
-SLOW = {"YOD_MERGE_S": "5"}
+SLOW = {"YOD_MERGE_S": "30"}
 
 
 def lines_of(text: str) -> dict[int, list[str]]:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
+import time
 from collections.abc import Iterator
 
 import pytest
 
+from native.duration import written
 from tests.support.batch import Jobs, brokers
 from tests.support.wait import wait_for_exit
 
 SOON = {"YOD_OVERTIME_S": "1", "YOD_KILL_WAIT_S": "0.5", "YOD_HEARTBEAT_S": "1"}
-LIMIT = "0:03"
+OVERDUE = "its time limit was over, and its broker has not ended it: bebopd did"
 LATER = pytest.param(True, marks=pytest.mark.long)
 STAY = "yod true; echo up > said; exec sleep 600"
 
@@ -25,20 +28,32 @@ def own(start_local, tmp_path) -> Iterator[Jobs]:
     jobs.close()
 
 
-@pytest.mark.parametrize("is_restarted", [False, LATER], ids=["same bebopd", "later bebopd"])
-def test_a_job_ends_after_its_time_though_its_broker_is_stopped(own, is_restarted):
-    job_id = own.submit("-sz", "3", "-time", LIMIT, "--wrap", STAY)
+def stop_broker_of_a_job(own: Jobs, left_s: float) -> tuple[str, int]:
+    """A job that has so long left, or less, when its broker is stopped: its id, and the broker."""
+    began = time.monotonic()
+    job_id = own.submit("-sz", "3", "-time", "1:00:00", "--wrap", STAY)
     own.said.until("up\n")
     (broker,) = brokers()
+    limit = written(math.ceil(time.monotonic() - began + left_s))
+    assert own.yodjob("update", "-time", limit, job_id) == (0, "", "")
     os.kill(broker, signal.SIGSTOP)
-    if is_restarted:
-        own.partition.bebopd.kill()
-        own.partition.replace_bebopd()
-    assert own.wait(job_id) == 124
-    row = own.row(job_id)
-    assert row["state"] == "TIMEOUT"
-    assert row["reason"] == "its time limit was over, and its broker has not ended it: bebopd did"
+    return job_id, broker
+
+
+@pytest.mark.parametrize("is_restarted", [False, LATER], ids=["same bebopd", "later bebopd"])
+def test_a_job_ends_after_its_time_though_its_broker_is_stopped(own, is_restarted):
+    for left_s in (1.5, 6, 24):
+        job_id, broker = stop_broker_of_a_job(own, left_s)
+        if is_restarted:
+            own.partition.bebopd.kill()
+            own.partition.replace_bebopd()
+        assert own.wait(job_id) == 124
+        row = own.row(job_id)
+        assert row["state"] == "TIMEOUT"
+        wait_for_exit(broker)
+        if row["reason"] == OVERDUE:  # else its broker was not stopped in time
+            break
+    assert row["reason"] == OVERDUE
     events = own.yodjob("show", "--events", job_id).out
     assert "not ended by its broker 1.5 s after its time limit: killed" in events
-    wait_for_exit(broker)
     assert own.wait(own.submit("-sz", "4", "--wrap", "true")) == 0

@@ -33,7 +33,7 @@ class Site:
             MARK: self.place.mark,
             "XDG_RUNTIME_DIR": "/run/yod-ram",
             "YOD_LAUNCH_SERVER": "cold",
-            "YOD_LIVENESS_S": "3",
+            "YOD_LIVENESS_S": "8",
             **more,
         }
         return self.pbs.qsub(script, lines, env, path=str(BIN))

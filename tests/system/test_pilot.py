@@ -349,7 +349,11 @@ def test_others_wait_for_a_service(tmgr, pilot):
 
 def test_pilots_come_while_tasks_wait_and_go_when_they_are_idle(pmgr, tmgr):
     tmgr.auto_pilots(pmgr, {"cores": 1, "runtime": 5}, most=2, idle=0.2)
-    tasks = tmgr.submit_tasks([shell("true") for _ in range(1500)])
+    until_both = "while [ ! -e ../../go ]; do sleep 0.01; done"
+    tasks = tmgr.submit_tasks([shell(until_both) for _ in range(1500)])
+    both = [rp.PMGR_ACTIVE] * 2
+    wait_until(lambda: [pilot.state for pilot in pmgr.get_pilots()] == both, what="two pilots")
+    Path(pmgr.get_pilots()[0].session_sandbox, "go").touch()
     assert set(tmgr.wait_tasks(timeout=LIMIT_S)) == {rp.DONE}
     assert {task.pilot for task in tasks} == {"pilot.0000", "pilot.0001"}
     assert pmgr.wait_pilots(timeout=LIMIT_S) == [rp.CANCELED] * 2

@@ -28,7 +28,7 @@ def session(place, tmp_path, monkeypatch):
     monkeypatch.setenv("YOD_CALL_BYTES", "1000000")
     with rp.Session() as session:
         yield session
-    assert not threading.enumerate()[1:]
+    wait_until(lambda: not threading.enumerate()[1:], what="all threads have ended")
 
 
 @pytest.fixture
@@ -263,7 +263,7 @@ def executor(place, tmp_path, monkeypatch):
     monkeypatch.setenv("YOD_CALL_BYTES", "1000000")
     with rp.Executor(2) as executor:
         yield executor
-    assert not threading.enumerate()[1:]
+    wait_until(lambda: not threading.enumerate()[1:], what="all threads have ended")
 
 
 def square(n):

@@ -26,7 +26,7 @@ def tmgr(place, tmp_path, monkeypatch):
         tmgr = rp.TaskManager(session)
         tmgr.add_pilots(rp.PilotManager(session).submit_pilots({"cores": 3, "runtime": 5}))
         yield tmgr
-    assert not threading.enumerate()[1:]
+    wait_until(lambda: not threading.enumerate()[1:], what="all threads have ended")
 
 
 class Counter(rp.raptor.DefaultWorker):

@@ -26,10 +26,11 @@ def pingd(partition, *words):
 
 
 def start(partition, *words):
-    """A job that runs, and its id."""
+    """A job whose ranks are all up, and its id."""
     before = ids(partition)
     yod = partition.start_yod(*words)
-    read_until(yod.stdout.fileno(), b"up\n")
+    size = int(words[words.index("-sz") + 1])
+    read_until(yod.stdout.fileno(), b"up\n", times=size)
     (job_id,) = ids(partition) - before
     return yod, job_id
 

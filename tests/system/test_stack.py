@@ -64,11 +64,10 @@ def test_a_program_in_c_is_looked_at_and_a_stopped_one_is_named(here):
 
         def stopped() -> str:
             out = stack(here, job_id).out
-            return out if "sh (stopped)" in out else ""
+            return out if "[0..1] sh (stopped)\n" in out else ""
 
-        wait_until(stopped)
-        assert "[0..1] sh (stopped)\n" in stopped()
-        assert "main" in stopped() or "(in the kernel" in stopped()
+        shown = wait_until(stopped, what="both ranks stopped")
+        assert "main" in shown or "(in the kernel" in shown
         yod.terminate()
 
 

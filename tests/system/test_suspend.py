@@ -254,8 +254,9 @@ def test_a_suspended_batch_job_ends_by_cancel(own):
 
 
 def test_a_suspended_batch_job_ends_at_its_time_limit(own):
-    job_id = begun(own, "-time", "0:02")
+    job_id = begun(own, "-time", "1:00:00")
     own.yodjob("suspend", job_id)
+    assert own.yodjob("update", "-time", "0:01", job_id) == (0, "", "")
     assert own.wait(job_id) == 124
     assert own.state(job_id) == "TIMEOUT"
 

@@ -52,7 +52,9 @@ def test_a_job_ends_when_a_rank_raises_while_the_others_are_in_a_barrier(
     embedded, mpi_or_intel: Mpi
 ):
     words = ("-sz", "3", str(mpi_or_intel.library.python), "-c", RAISES_BEFORE_A_BARRIER)
-    done = embedded.yod(*words, env={**mpi_or_intel.python_env, **SOON})
+    # However long its exit functions take, they run before it is ended.
+    env = {**mpi_or_intel.python_env, **SOON, "YOD_UNCAUGHT_S": "60"}
+    done = embedded.yod(*words, env=env)
     assert done.status == 1, done
     assert "ZeroDivisionError: division by zero" in done.err
     assert "its uncaught ZeroDivisionError: MPI_Finalize would wait for other ranks" in done.err

@@ -34,16 +34,15 @@ for door in sys.argv[2:]:
             held[-1].connect(door)
 print("up", flush=True)
 sys.stdin.read()
-verdicts = set()
-refused = 0
+verdicts = []
 for one in held:
     one.setblocking(False)
     try:
-        verdicts.add(one.recv(100)[:6])
-        refused += 1
+        verdicts.append(one.recv(100)[:6].hex())
     except BlockingIOError:
         pass
-print(refused, *(verdict.hex() for verdict in verdicts))
+late = verdicts.count("")  # closed without a word: for 5 s they have proven nothing
+print(len(verdicts) - late, late, *set(filter(None, verdicts)))
 """
 IS_SHARE = (b"YODT\4\x0a").hex()  # m4, too many of yours: native/wire/FRAMES.md
 
@@ -81,8 +80,9 @@ def test_a_users_silent_connections_deny_nobody_else(start_local, theirs: Path) 
         assert yod_as_nobody(local, theirs, "-sz", "2", "true") == (0, "", "")
     # A share is of a daemon, not of each of its listeners.
     least = len(doors) * SILENT - 3 * SHARE
-    assert least <= int(words[0]) <= least + 6
-    assert words[1:] == [IS_SHARE]
+    refused, late = map(int, words[:2])
+    assert least - late <= refused <= least + 6
+    assert words[2:] == [IS_SHARE]
 
 
 @pytest.mark.hosts
@@ -93,4 +93,6 @@ def test_an_addresss_silent_connections_deny_no_other_address(start_hosts) -> No
     started = hosts.hosts[0].popen(command, stdin=pipe, stdout=pipe, stderr=pipe)
     with holding(started) as words:
         assert hosts.yod("-sz", "2", "true") == (0, "", "")
-    assert words == [str(SILENT - SHARE), IS_SHARE]
+    refused, late = map(int, words[:2])
+    assert SILENT - SHARE - late <= refused <= SILENT - SHARE
+    assert words[2:] == [IS_SHARE]

@@ -201,20 +201,27 @@ def test_what_does_not_run_on_a_host_is_not_left_there(site, place, tmp_path):
 
 def test_a_host_that_does_not_answer_is_left_out_in_time(site):
     site.hosts[2].cut()
-    done = site.yodctl("up", "--ssh", "node[1-3]", env={"YOD_HOST_UP_S": "10"})
+    for limit_s in (10, 40):  # the other hosts come within it, but on a slow machine
+        done = site.yodctl("up", "--ssh", "node[1-3]", env={"YOD_HOST_UP_S": str(limit_s)})
+        if set(site.pcts()) == {"node1", "node3"}:
+            break
+        site.yodctl("down", "--force")
     assert done.status == 4
-    assert re.search(
-        r"^node2: (no answer in 10 s|Connection timed out|No route to host)$", done.err, re.M
-    )
+    reasons = f"no answer in {limit_s} s|Connection timed out|No route to host"
+    assert re.search(f"^node2: ({reasons})$", done.err, re.M)
     assert set(site.pcts()) == {"node1", "node3"}
     site.hosts[2].heal()
     assert site.yodctl("down").status == 0
     assert site.daemons() == []
 
 
+PATIENT = {"YOD_HOST_UP_S": "300"}  # it waits for a host until the test ends it
+
+
 def test_an_interrupt_leaves_nothing(site):
     site.hosts[2].cut()  # so that it waits
-    yodctl = start(site.head, "yodctl", "up", "--ssh", "node[1-3]", env=site.env)
+    env = {**site.env, **PATIENT}
+    yodctl = start(site.head, "yodctl", "up", "--ssh", "node[1-3]", env=env)
     wait_until(lambda: set(site.pcts()) == {"node1", "node3"})
     yodctl.send_signal(signal.SIGINT)
     site.hosts[2].heal()
@@ -226,7 +233,8 @@ def test_an_interrupt_leaves_nothing(site):
 
 def test_a_killed_yodctl_leaves_what_down_ends(site):
     site.hosts[2].cut()
-    yodctl = start(site.head, "yodctl", "up", "--ssh", "node[1-3]", env=site.env)
+    env = {**site.env, **PATIENT}
+    yodctl = start(site.head, "yodctl", "up", "--ssh", "node[1-3]", env=env)
     wait_until(lambda: set(site.pcts()) == {"node1", "node3"})
     yodctl.kill()
     yodctl.communicate(timeout=LIMIT_S)

@@ -13,12 +13,12 @@ from tests.support import sshd
 from tests.support.place import Place
 from tests.support.sshd import start
 from tests.support.wait import LIMIT_S, read_until, wait_until
-from tests.system.test_up_ssh import BIN, Site, hiding
+from tests.system.test_up_ssh import BIN, PATIENT, Site, hiding
 
 pytestmark = pytest.mark.hosts
 
 ENDS = "end-pcts [0-9a-f]+$"
-QUICK = {"YOD_SSH_SILENT_S": "5", "YOD_HOST_DOWN_S": "4"}
+QUICK = {"YOD_SSH_SILENT_S": "5", **PATIENT}
 WAITS = (
     "yodctl: ends what has begun on node[1-7], and waits up to {} s for each host that does not"
     " answer; interrupt again to leave at once"
@@ -166,7 +166,7 @@ def test_hosts_that_have_no_keys_for_one_another_are_all_started_from_here(tree)
 )
 def test_a_host_that_stops_to_start_others_is_named_and_they_are_started(tree, number, reason):
     tree.hold("node1", "node4")
-    yodctl = tree.begin_up(**QUICK)
+    yodctl = tree.begin_up(**(QUICK if number == signal.SIGSTOP else PATIENT))
     wait_until(lambda: set(tree.pcts()) == ALL - {"node4"})
     unix_pid = wait_until(lambda: tree.relays().get("node1"))
     os.kill(unix_pid, number)
@@ -181,18 +181,18 @@ def test_a_host_that_stops_to_start_others_is_named_and_they_are_started(tree, n
         os.kill(unix_pid, signal.SIGCONT)
         wait_until(lambda: tree.relays() == {})  # it finds that nobody waits for it
     assert tree.yod("-sz", "7", "true").status == 0
-    assert tree.yodctl("down", env=QUICK).status == 0
+    assert tree.yodctl("down").status == 0
     wait_until(lambda: tree.daemons() == [])
 
 
 def test_an_interrupt_leaves_nothing_on_hosts_behind_others(tree):
     tree.hold("node2", "node3")
-    yodctl = tree.begin_up(**QUICK)
+    yodctl = tree.begin_up(**PATIENT, YOD_HOST_DOWN_S="8")
     wait_until(lambda: set(tree.pcts()) == ALL - {"node3"})
     yodctl.send_signal(signal.SIGINT)
     _, err = yodctl.communicate(timeout=LIMIT_S)
     said = [line for line in err.decode().splitlines() if line]
-    assert (yodctl.returncode, said) == (1, [WAITS.format("4"), "yodctl: interrupted"])
+    assert (yodctl.returncode, said) == (1, [WAITS.format("8"), "yodctl: interrupted"])
     wait_until(lambda: tree.daemons() == [])
 
 
@@ -200,7 +200,7 @@ def test_a_second_interrupt_leaves_hosts_that_do_not_answer_and_names_them(tree)
     hangs = '[[ ! "${@: -2:1} ${@: -1}" =~ ^node4.*end-pcts.[0-9a-f]+$ ]] || exec sleep 600'
     tree.each_ssh(hangs)
     tree.hold("node2", "node3")
-    yodctl = tree.begin_up(YOD_HOST_DOWN_S="600")
+    yodctl = tree.begin_up(**PATIENT, YOD_HOST_DOWN_S="600")
     wait_until(lambda: set(tree.pcts()) == ALL - {"node3"})
     yodctl.send_signal(signal.SIGINT)
     assert read_until(yodctl.stderr.fileno(), b"\n").decode() == WAITS.format("600") + "\n"

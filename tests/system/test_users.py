@@ -153,7 +153,7 @@ def test_a_user_of_another_host_has_the_key_in_its_default_place(two, place, the
     # bebopd itself has made its socket where users of its host look.
     assert run(host, *AS_NOBODY, BIN / "pingd", env=other).returncode == 0
     bebopd.terminate()
-    assert bebopd.wait(timeout=20) == 0
+    assert bebopd.wait(timeout=LIMIT_S) == 0
     bebopd.stderr.close()
 
 

@@ -111,7 +111,11 @@ def test_a_directory_that_has_gone_is_told(here, tmp_path):
     gone.mkdir()
     command = f"cd {gone}; rmdir {gone}; exec {BIN}/yod -sz 1 true"
     done = subprocess.run(
-        ["sh", "-c", command], env=here.environment(), capture_output=True, text=True, timeout=20
+        ["sh", "-c", command],
+        env=here.environment(),
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
     )
     assert done.returncode == 125
     assert "Traceback" not in done.stderr and "directory" in done.stderr

@@ -125,7 +125,7 @@ def test_a_reader_that_has_enough_ends_the_job_quietly(here):
 def test_head_and_yod_in_a_shells_pipeline(here):
     command = f"{BIN}/yod -sz 2 yes | head -n 3"
     done = subprocess.run(
-        ["sh", "-c", command], env=here.environment(), capture_output=True, timeout=20
+        ["sh", "-c", command], env=here.environment(), capture_output=True, timeout=LIMIT_S
     )
     assert (done.stdout, done.stderr, done.returncode) == (b"y\ny\ny\n", b"", 0)
 

@@ -150,13 +150,10 @@ def test_a_killed_yod_is_told_to_who_waits_and_leaves_no_job(embedded, place):
         done = finish(waits)
     said = f"yodjob: {job_id}: ended without an answer: process {yod.pid} was killed\n"
     assert done == (125, "", said)
-    assert listed(embedded) == {}
+    assert listed_at(embedded, place, -3600) == 0
     assert names(place) == ["count", job_id + MARK]  # it is young
-    later = {"PYTHONPATH": str(pretend_later(place)), "YOD_JOB_ANSWER_S": "5"}
-    done = finish(
-        embedded.start_command(sys.executable, "-m", "partition.yodjob", "list", env=later)
-    )
-    assert done.status == 0
+    assert listed(embedded) == {}
+    assert listed_at(embedded, place, 3600) == 0
     assert names(place) == ["count"]
 
 
@@ -175,14 +172,16 @@ def has_asked(waits: subprocess.Popen[bytes]) -> bool:
         return False
 
 
-def pretend_later(place) -> Path:
-    """A directory for PYTHONPATH. A Python that has it there reads a clock that is an hour fast."""
-    directory = place.directory / "later"
+def listed_at(partition: Partition, place, ahead_s: int) -> int:
+    """The status of a `yodjob list` whose clock is so much ahead."""
+    directory = place.directory / f"ahead{ahead_s}"
     directory.mkdir()
     (directory / "sitecustomize.py").write_text(
-        "import time\nnow = time.time\ntime.time = lambda: now() + 3600\n"
+        f"import time\nnow = time.time\ntime.time = lambda: now() + {ahead_s}\n"
     )
-    return directory
+    env = {"PYTHONPATH": str(directory)}
+    words = (sys.executable, "-m", "partition.yodjob", "list")
+    return finish(partition.start_command(*words, env=env)).status
 
 
 def test_a_stopped_yod_holds_up_nobody(embedded):
