@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -99,6 +100,14 @@ class Ssh:
         server.wait(timeout=LIMIT_S)
         assert server.stderr is not None
         server.stderr.close()
+
+    def hold(self, host: Host) -> None:
+        """The sshd of a host takes connections and answers none, until :meth:`release`."""
+        self._servers[host.name].send_signal(signal.SIGSTOP)
+
+    def release(self, host: Host) -> None:
+        """It answers again."""
+        self._servers[host.name].send_signal(signal.SIGCONT)
 
     def close(self) -> None:
         """End all."""

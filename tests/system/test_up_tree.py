@@ -32,6 +32,7 @@ class Tree(Site):
     def __init__(self, hosts, ssh, directory):
         super().__init__(hosts, ssh)
         self._noted = directory / "noted"
+        self._held = directory / "held"
         # Each ssh notes from where it goes where; the last word is for the shell there.
         wrapper = directory / "ssh-noted"
         wrapper.write_text(
@@ -51,7 +52,17 @@ class Tree(Site):
     def hold(self, host, other):
         """What one host says to another gets nowhere, until it has nothing more to say."""
         said = "$(hostname) ${@: -2:1}"
-        self.each_ssh(f'[ "{said}" != "{host} {other}" ] || exec cat >/dev/null')
+        then = f"{{ touch {self._held}; exec cat >/dev/null; }}"
+        self.each_ssh(f'[ "{said}" != "{host} {other}" ] || {then}')
+
+    def hold_no_more(self):
+        """What is held is; all that is said from now on gets through."""
+        wait_until(self._held.exists)
+        lines = self.wrapper.read_text().splitlines(keepends=True)
+        new = self.wrapper.with_suffix(".new")
+        new.write_text("".join(line for line in lines if str(self._held) not in line))
+        new.chmod(0o755)
+        new.replace(self.wrapper)
 
     def begin_up(self, **env):
         return start(self.head, "yodctl", "up", "--ssh", "node[1-7]", env={**self.env, **env})
@@ -187,12 +198,13 @@ def test_a_host_that_stops_to_start_others_is_named_and_they_are_started(tree, n
 
 def test_an_interrupt_leaves_nothing_on_hosts_behind_others(tree):
     tree.hold("node2", "node3")
-    yodctl = tree.begin_up(**PATIENT, YOD_HOST_DOWN_S="8")
+    yodctl = tree.begin_up(**PATIENT, YOD_HOST_DOWN_S="60")
     wait_until(lambda: set(tree.pcts()) == ALL - {"node3"})
+    tree.hold_no_more()
     yodctl.send_signal(signal.SIGINT)
     _, err = yodctl.communicate(timeout=LIMIT_S)
     said = [line for line in err.decode().splitlines() if line]
-    assert (yodctl.returncode, said) == (1, [WAITS.format("8"), "yodctl: interrupted"])
+    assert (yodctl.returncode, said) == (1, [WAITS.format("60"), "yodctl: interrupted"])
     wait_until(lambda: tree.daemons() == [])
 
 
