@@ -77,9 +77,15 @@ class Conversation:
             self.directory = -1
 
     def begin(self, hello: wire.Hello | None = None) -> Conversation:
-        """Say HELLO and take the REQUEST."""
+        """Say HELLO and take the REQUEST.
+
+        Raises:
+            BrokenPipeError: the client has not waited for so long, and runs cold.
+        """
         self.send(hello or own_hello())
         packet, fds, _, _ = socket.recv_fds(self.socket, wire.PACKET_MAX_BYTES, 4)
+        if not packet:
+            raise BrokenPipeError("the client has not waited for HELLO")
         request = codec.decode_from_client(packet)
         assert isinstance(request, wire.Request)
         assert len(fds) == codec.descriptors(request)

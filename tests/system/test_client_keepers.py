@@ -33,6 +33,12 @@ from tests.support.wait import LIMIT_S, wait_for_exit, wait_until
 __all__ = ["client", "server", "theirs"]
 
 
+@pytest.fixture(autouse=True)
+def is_waited_for(monkeypatch: pytest.MonkeyPatch, place: None) -> None:
+    """A server that is slow to say HELLO is waited for."""
+    monkeypatch.setenv("YOD_COLD", "never")
+
+
 class Rank(NamedTuple):
     """A rank whose process exists, and the PCT's ends of its output."""
 
@@ -343,7 +349,7 @@ def test_a_server_that_ends_leaves_no_process(
     conversation.close()
     assert process.communicate() == (b"", lost_line("has ended"))
     assert process.returncode == 125
-    wait_for_exit(left, 1.0)  # it has ended before the client
+    wait_for_exit(left)  # it was told to before the client has ended
 
 
 def test_a_stopped_server_holds_no_process(
@@ -351,12 +357,13 @@ def test_a_stopped_server_holds_no_process(
 ) -> None:
     """Its ends of all sockets are open."""
     process = client.start("x")
-    conversation = server.begin(liveness_ms=500)
+    conversation = server.begin()
     kept.append(Kept(conversation, process.pid, make_spec(("/bin/sleep", "600"))))
     rank = kept[0].rank()
+    conversation.send(wire.Times(press_ms=1000, liveness_ms=500))
     assert process.communicate() == (b"", lost_line("has not answered for 0.5 s"))
     assert process.returncode == 125
-    wait_for_exit(rank.unix_pid, 1.0)
+    wait_for_exit(rank.unix_pid)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])

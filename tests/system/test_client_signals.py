@@ -28,6 +28,12 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 TOLD = sorted(wire.TOLD_SIGNALS)
 
 
+@pytest.fixture(autouse=True)
+def is_waited_for(monkeypatch: pytest.MonkeyPatch, place: None) -> None:
+    """A server that is slow to say HELLO is waited for."""
+    monkeypatch.setenv("YOD_COLD", "never")
+
+
 @pytest.mark.parametrize("number", TOLD, ids=lambda number: signal.Signals(number).name)
 def test_a_signal_is_told_and_does_nothing_else(
     client: Installed, server: Server, number: int
@@ -184,10 +190,11 @@ def test_a_server_that_is_silent_is_asked_and_then_given_up(
     client: Installed, server: Server
 ) -> None:
     process = client.start("x")
-    conversation = server.begin(liveness_ms=800)
-    for _ in range(3):
-        assert conversation.receive() == wire.Ping()
-        conversation.send(wire.Pong())
+    conversation = server.begin(liveness_ms=4000)
+    assert conversation.receive() == wire.Ping()
+    conversation.send(wire.Pong())
+    conversation.send(wire.Times(press_ms=1000, liveness_ms=800))
+    assert conversation.receive() == wire.Ping()
     conversation.wait_end()
     assert communicate(process) == (125, b"", lost_line("has not answered for 0.8 s"))
 

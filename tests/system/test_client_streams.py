@@ -30,6 +30,12 @@ WINDOW = wire.OUTPUT_WINDOW_BYTES
 CHUNK = wire.DATA_MAX
 
 
+@pytest.fixture(autouse=True)
+def is_waited_for(monkeypatch: pytest.MonkeyPatch, place: None) -> None:
+    """A server that is slow to say HELLO is waited for."""
+    monkeypatch.setenv("YOD_COLD", "never")
+
+
 def fill(conversation: Conversation, stream: int = 1) -> bytes:
     """Send a whole window."""
     data = b"".join(bytes([65 + i]) * CHUNK for i in range(WINDOW // CHUNK))
