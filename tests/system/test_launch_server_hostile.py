@@ -23,14 +23,16 @@ from tests.support.wait import LIMIT_S, read_until, wait_until
 
 __all__ = ["own_server"]
 
-CONNECT_S = 2
+CONNECT_S = 120  # a connection without a request lapses
+SHORT_S = 2  # the same where the test waits for it
 CLIENTS = 40
 
 
 @pytest.fixture
-def server(place: Place) -> Iterator[OwnServer]:
+def server(request: pytest.FixtureRequest, place: Place) -> Iterator[OwnServer]:
     """One that has a launch under way, which must end well."""
-    limits = {"YOD_CONNECT_S": str(CONNECT_S), "YOD_LAUNCHES_COUNT": str(CLIENTS)}
+    connect_s = getattr(request, "param", CONNECT_S)
+    limits = {"YOD_CONNECT_S": str(connect_s), "YOD_LAUNCHES_COUNT": str(CLIENTS)}
     with OwnServer(place, env=limits) as server:
         yod = server.start_warm("--mpi=none", "sh", "-c", "echo up; read line; echo $line")
         read_until(yod.stdout.fileno(), b"up\n")
@@ -239,6 +241,7 @@ def test_one_that_starts_no_keeper_loses_its_launch_when_it_leaves(server: OwnSe
             raw.expect(wire.Start)
 
 
+@pytest.mark.parametrize("server", [SHORT_S], indirect=True, ids=[""])
 def test_connections_without_a_request_lapse_and_further_clients_run_cold_meanwhile(
     server: OwnServer,
 ):

@@ -27,16 +27,26 @@ KILLED = (signal.SIGKILL, "has ended")
 STOPPED = (signal.SIGSTOP, f"has not answered for {LIVENESS_S} s")
 
 
+@pytest.fixture(params=[KILLED, STOPPED], ids=["killed", "stopped"])
+def fault(request: pytest.FixtureRequest) -> tuple[int, str]:
+    """What happens to the server, and what the client says then."""
+    found: tuple[int, str] = request.param
+    return found
+
+
 @pytest.fixture
-def server(place: Place) -> Iterator[OwnServer]:
-    with OwnServer(place, env={"YOD_LIVENESS_S": str(LIVENESS_S)}) as server:
+def server(request: pytest.FixtureRequest, place: Place) -> Iterator[OwnServer]:
+    env = {}
+    if "fault" in request.fixturenames and request.getfixturevalue("fault") == STOPPED:
+        env["YOD_LIVENESS_S"] = str(LIVENESS_S)  # nobody else's silence is too long
+    with OwnServer(place, env=env) as server:
         yield server
 
 
-@pytest.fixture(params=[KILLED, STOPPED], ids=["killed", "stopped"])
-def harm(request: pytest.FixtureRequest, server: OwnServer) -> Iterator[Callable[[], str]]:
+@pytest.fixture
+def harm(fault: tuple[int, str], server: OwnServer) -> Iterator[Callable[[], str]]:
     """Does the server harm, and gives what a client says of it. It must get over it, if it can."""
-    number, why = request.param
+    number, why = fault
 
     def strike() -> str:
         server.signal(number)

@@ -72,7 +72,7 @@ def test_below_another_root_directory(place: Place, needs_root: None, tmp_path: 
     with OwnServer(place, command=(*prepare, BIN / "yod-server")) as server:
         enter = ("nsenter", "-t", str(server.unix_pid), "--mount")
         with stopped(*server.helpers):
-            yod = server.start_command(*enter, *WORDS)
+            yod = server.start_command(*enter, *WORDS, env=NEVER_COLD)
             wait_until(lambda: server.states() == ["preparing"], what="a client that has asked")
         read_until(yod.stdout.fileno(), b"up\n")
         assert finish(yod, b"warm\n").out == "warm\n"
