@@ -69,13 +69,22 @@ def test_a_rank_that_exits_names_its_mpi_library(
 def opening(library: str, then: str = "pass", first: str = "pass") -> tuple[str, ...]:
     """A program that opens a library and surely is looked at before it ends.
 
-    It stays as long again as it took to get there since now, and a second.
+    It stays as long again as it took to get there since now, and a second; and then until the
+    keeper sleeps: one that had no processor meanwhile looks late.
     """
     code = (
         f"{first}; import ctypes, os, time; ctypes.CDLL({library!r}); {then};"
-        f" time.sleep(time.monotonic() - {time.monotonic()} + 1)"
+        f" time.sleep(time.monotonic() - {time.monotonic()} + 1)\n{UNTIL_THE_KEEPER_SLEEPS}"
     )
     return (sys.executable, "-S", "-c", code)
+
+
+UNTIL_THE_KEEPER_SLEEPS = """
+def stat(pid): return open(f"/proc/{pid}/stat").read()
+keeper = os.getppid()
+while "(yod-keeper)" not in stat(keeper): keeper = int(stat(keeper).rpartition(")")[2].split()[1])
+while stat(keeper).rpartition(")")[2].split()[0] != "S": time.sleep(0.01)
+"""
 
 
 IN_A_CHILD = ("/bin/sh", "-c", '"$@"; exit 3', "sh")
