@@ -23,7 +23,7 @@ from native.host.process import program_behind, stat_of
 from yod.launch.stacks.tree import Tree
 
 AT_ONCE = 4
-EACH_S = 6.0  # for one process
+EACH = 0.3  # of the time for a look at the node: a tool has as long for one process
 PROCESSES_MAX = 8  # of one rank
 _PYTHON = re.compile(rb"(^|/)(lib)?python3?[.0-9]*[^/]*$")
 _GDB_FRAME = re.compile(
@@ -35,9 +35,14 @@ _EU_FRAME = re.compile(r"^#\d+\s+0x[0-9a-f]+ (?P<name>[^ ]+)(?:.* - (?P<at>\S+))
 
 
 class Missing:
-    """What could not be used, and why; said once."""
+    """What could not be used, and why; said once.
 
-    def __init__(self) -> None:
+    Attributes:
+        each_s: a tool that takes longer for one process could not be used.
+    """
+
+    def __init__(self, each_s: float) -> None:
+        self.each_s = each_s
         self.texts: dict[str, None] = {}
 
     def say(self, text: str) -> None:
@@ -49,14 +54,14 @@ def run(words: Sequence[str]) -> int:
     """Look at the ranks, and write their tree.
 
     Args:
-        words: the ranks, as in ``0..3``, and their processes, with commas. If they are dying, the
-            threads that do; only these are looked at then.
+        words: seconds in which all ends; the ranks, as in ``0..3``; and their processes, with
+            commas. If they are dying, the threads that do; only these are looked at then.
     """
-    ranks = nodelist.parse(words[0])
-    unix_pids = [int(word) for word in words[1].split(",")]
-    missing = Missing()
-    if len(words) > 2:
-        threads = [int(word) for word in words[2].split(",")]
+    missing = Missing(EACH * float(words[0]))
+    ranks = nodelist.parse(words[1])
+    unix_pids = [int(word) for word in words[2].split(",")]
+    if len(words) > 3:
+        threads = [int(word) for word in words[3].split(",")]
         wanted = list(zip(ranks, unix_pids, threads, strict=True))
     else:
         wanted = [
@@ -131,9 +136,11 @@ def _is_python(unix_pid: int) -> bool:
 def _said(words: Sequence[str], missing: Missing) -> str:
     """What a program writes; empty: it fails, or takes too long."""
     try:
-        done = subprocess.run(words, capture_output=True, timeout=EACH_S, stdin=subprocess.DEVNULL)
+        done = subprocess.run(
+            words, capture_output=True, timeout=missing.each_s, stdin=subprocess.DEVNULL
+        )
     except subprocess.TimeoutExpired:
-        missing.say(f"{os.path.basename(words[0])} took more than {EACH_S:g} s")
+        missing.say(f"{os.path.basename(words[0])} took more than {missing.each_s:g} s")
         return ""
     except OSError as error:
         missing.say(f"{words[0]}: {error.strerror}")

@@ -7,9 +7,9 @@ import signal
 import sys
 
 from tests.support.partition import Done, Partition
-from tests.support.wait import wait_until
+from tests.support.wait import LIMIT_S, wait_until
 
-SOON = {"YOD_KILL_DELAY_S": "0.1"}
+SOON = {"YOD_KILL_DELAY_S": "0.1", "YOD_LOOK_S": "120"}  # a busy machine is slow to look
 FAULTS = """
 import ctypes, os, time
 def innermost():
@@ -68,8 +68,9 @@ thread.start(); thread.join()
 signal.signal(signal.SIGHUP, signal.SIG_IGN)
 os.kill(os.getpid(), signal.SIGHUP)
 print(subprocess.run(["sh", "-c", "kill -SEGV $$"]).returncode, flush=True)
-child = subprocess.Popen(["sh", "-c", "sleep 0.1; kill -CONT $PPID"])
+child = subprocess.Popen(["sh", "-c", "while kill -CONT $PPID; do sleep 0.1; done"])
 os.kill(os.getpid(), signal.SIGSTOP)
+child.kill()
 child.wait()
 print("continued", flush=True)
 os.execv("/bin/sh", ["sh", "-c", "echo other; kill -TERM $$"])
@@ -85,5 +86,5 @@ def test_ranks_that_yod_ends_are_not_looked_at(embedded, tmp_path):
     with embedded.start_yod(*words, env=SOON) as yod:
         wait_until(lambda: len(list(tmp_path.glob("ran*"))) == 2)
         yod.terminate()
-        _, err = yod.communicate(timeout=20)
+        _, err = yod.communicate(timeout=LIMIT_S)
     assert b"was here" not in err and yod.returncode != 0

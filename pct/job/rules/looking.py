@@ -130,7 +130,7 @@ class Looking:
         unix_pids = [self._unix_pids[rank] for rank in ranks]
         numbers = [unix_pids, threads] if threads else [unix_pids]
         words = [",".join(map(str, each)).encode() for each in numbers]
-        all_words = (format_nodes(ranks).encode(), *words)
+        all_words = (b"%g" % self._rules.look_s, format_nodes(ranks).encode(), *words)
         return [RunLooker(self._job_id, all_words, self._rules.most_bytes, *self._owner)]
 
     def _answer(self, stacks: bytes, trouble: str) -> list[Action]:

@@ -129,7 +129,7 @@ def test_a_node_looks_at_the_ranks_that_have_not_ended():
     one = looking({0: 11, 1: 12, 2: 13}, {1})
     down1, down2, run = one.look(Look(job_of.JOB_ID, 5), 0.0)
     assert down1.message == down2.message == Look(job_of.JOB_ID, 5)
-    assert isinstance(run, RunLooker) and run.words == (b"0,2", b"11,13")
+    assert isinstance(run, RunLooker) and run.words == (b"20", b"0,2", b"11,13")
     assert run.most_bytes == 32 * 1024
     (answer,) = one.ended(LookerEnded(job_of.JOB_ID, b"0 0 a\n", ""), 1.0)
     assert answer.message == Seen(job_of.JOB_ID, 5, 20, b"0 0 a\n", "")
@@ -169,12 +169,12 @@ def test_time_and_bytes_of_a_look_are_as_the_load_says():
 def test_a_dying_rank_waits_until_it_has_been_seen_and_yod_knows_first():
     one = looking({0: 11, 1: 12, 2: 13})
     (run,) = one.dying(1, 77, 0.0)
-    assert isinstance(run, RunLooker) and run.words == (b"1", b"12", b"77")
+    assert isinstance(run, RunLooker) and run.words == (b"20", b"1", b"12", b"77")
     assert one.dying(2, 13, 0.1) == []  # for the next look
     seen, let_die, second = one.ended(LookerEnded(job_of.JOB_ID, b"0 1 a\n", ""), 1.0)
     assert seen.message == Seen(job_of.JOB_ID, DYING, 20, b"0 1 a\n", "")
     assert let_die == LetDie(job_of.JOB_ID, (1,))
-    assert second.words == (b"2", b"13", b"13")
+    assert second.words == (b"20", b"2", b"13", b"13")
     assert LetDie(job_of.JOB_ID, (2,)) in one.ended(LookerEnded(job_of.JOB_ID, b"", "late"), 2.0)
     assert one.is_over
 
@@ -184,7 +184,7 @@ def test_who_asks_while_ranks_die_is_answered_by_a_look_of_its_own():
     one.dying(1, 12, 0.0)
     assert one.look(Look(job_of.JOB_ID, 4), 0.1) == []
     *_, run = one.ended(LookerEnded(job_of.JOB_ID, b"", ""), 0.2)
-    assert run.words == (b"0..1", b"11,12")
+    assert run.words == (b"20", b"0..1", b"11,12")
     (answer,) = one.ended(LookerEnded(job_of.JOB_ID, b"0 0 a\n", ""), 0.3)
     assert answer.message.number == 4
 
