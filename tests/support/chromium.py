@@ -14,7 +14,7 @@ import tempfile
 import time
 from typing import Any
 
-from tests.support.wait import LIMIT_S
+from tests.support.wait import LIMIT_S, wait_until
 
 NAME = "chromium"
 # A test runs as root, in containers without user namespaces: the sandbox is not what is tested.
@@ -71,13 +71,17 @@ class Chromium:
             raise
 
     def _attach(self, width: int, height: int) -> None:
-        targets = self.call("Target.getTargets")["targetInfos"]
-        page = next(each["targetId"] for each in targets if each["type"] == "page")
+        page = wait_until(self._page, what="a page")
         attached = self.call("Target.attachToTarget", targetId=page, flatten=True)
         self._session = attached["sessionId"]
         for domain in ("Page", "Runtime", "Network", "Log"):
             self.call(f"{domain}.enable")
         self.resize(width, height)
+
+    def _page(self) -> str:
+        """The browser's first page; empty: it has none yet."""
+        targets = self.call("Target.getTargets")["targetInfos"]
+        return next((each["targetId"] for each in targets if each["type"] == "page"), "")
 
     def close(self) -> None:
         """End it, with all of its processes."""

@@ -90,7 +90,7 @@ def test_a_step_may_start_a_step_from_any_node(anywhere):
 
 def test_steps_share_the_slots_and_wait_in_the_order_of_their_requests(four):
     script = """
-        mkfifo first go
+        mkfifo first go; : > told
         yod -sz 3 sh -c '[ $YOD_RANK != 0 ] || { echo up > first; read line < go; echo a; }' &
         read line < first
         yod -sz 4 echo b 2> told & waiting=$!
@@ -225,15 +225,16 @@ def test_the_ranks_of_steps_have_time_to_end_whatever_ends_the_allocation(anywhe
     os.mkfifo(fifo)
     ends = "read line" if how == "command" else "wait"
     script = f'yod -sz 2 sh -c "$RANK" & {ends}'
-    time_words = ("-time", "0:03") if how == "time" else ()
+    time_words = ("-time", "10") if how == "time" else ()
     env = {"RANK": rank, "OUT": str(tmp_path / "out"), "FIFO": str(fifo)}
     process = start(anywhere, *time_words, "-sz", "2", "sh", "-c", script, env=env)
     job_id = read_until(process.stderr.fileno(), b"\n").decode().split()[2].rstrip(":")
     read_until(process.stdout.fileno(), b"up\nup\n")
     if how == "signal":
         process.send_signal(signal.SIGTERM)
-    elif how == "cancel":
-        assert finish(anywhere.start_command(BIN / "yodjob", "cancel", job_id)).status == 0
+    elif how in ("cancel", "time"):
+        words = ("cancel",) if how == "cancel" else ("update", "-time", "0:01")
+        assert finish(anywhere.start_command(BIN / "yodjob", *words, job_id)).status == 0
     done = finish(process, b"\n")
     status = {"signal": -signal.SIGTERM, "time": 124, "cancel": 125, "command": 0}[how]
     assert done.status == status
@@ -242,15 +243,28 @@ def test_the_ranks_of_steps_have_time_to_end_whatever_ends_the_allocation(anywhe
 
 def test_a_signal_warns_the_ranks_of_steps_before_the_time_is_over(anywhere):
     rank = "trap 'echo warned; exit 0' USR1; echo up; while :; do sleep 0.1; done"
-    words = ("-quiet", "-time", "0:30", "-signal", "USR1@26", "-sz", "2", "sh", "-c")
-    done = finish(start(anywhere, *words, 'yod -sz 2 sh -c "$RANK"', env={"RANK": rank}))
-    assert (done.status, sorted(done.out.split())) == (0, ["up"] * 2 + ["warned"] * 2)
+    words = ("-time", "10", "-signal", "USR1@60", "-sz", "2", "sh", "-c")
+    held = start(anywhere, *words, 'yod -sz 2 sh -c "$RANK"', env={"RANK": rank})
+    read_until(held.stdout.fileno(), b"up\n", times=2)
+    warn(anywhere, held)
+    done = finish(held)
+    assert (done.status, done.out) == (0, "warned\n" * 2)
 
 
 def test_a_signal_for_the_command_is_not_sent_to_steps(embedded):
     script = "trap 'echo warned; exit 0' USR1; echo up; while :; do sleep 0.1; done"
-    done = alloc(embedded, "-quiet", "-time", "0:30", "-signal", "B:USR1@26", "sh", "-c", script)
-    assert done == (0, "up\nwarned\n", "")
+    held = start(embedded, "-time", "10", "-signal", "B:USR1@60", "sh", "-c", script)
+    read_until(held.stdout.fileno(), b"up\n")
+    warn(embedded, held)
+    done = finish(held)
+    assert (done.status, done.out) == (0, "warned\n")
+
+
+def warn(partition: Partition, held: subprocess.Popen[bytes]) -> None:
+    """Make the time limit of an allocation a minute, in which it is warned at once."""
+    job_id = read_until(held.stderr.fileno(), b"\n").decode().split()[2].rstrip(":")
+    words = (BIN / "yodjob", "update", "-time", "1:00", job_id)
+    assert finish(partition.start_command(*words)) == (0, "", "")
 
 
 def test_ranks_that_ignore_the_end_are_killed_when_their_time_is_over(four):
@@ -281,7 +295,7 @@ def test_a_pct_that_is_killed_ends_the_steps_on_its_node_and_no_others(four):
     assert (done.status, done.out) == (0, "on\non\n")
 
 
-QUICK = {"YOD_LIVENESS_S": "3", "YOD_END_S": "2", "YOD_ORPHAN_S": "2"}
+QUICK = {"YOD_LIVENESS_S": "5", "YOD_END_S": "2", "YOD_ORPHAN_S": "2"}
 ENDLESS = "yod -sz 3 sh -c 'echo up; exec sleep 600'"
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from native.errors import UsageError, YodError
 from pct.host.spawn.orphans import children_of
-from tests.support.partition import finish
+from tests.support.partition import BIN, finish
 from tests.support.wait import read_until, wait_for_exit
 from yod import aio, api
 
@@ -100,8 +100,9 @@ with api.allocate(2, partition="embedded") as held:
 
 
 def test_a_program_sees_that_its_allocation_is_over(place):
-    with api.allocate(1, time_s=1, **HERE) as held:
-        done = api.run(["sleep", "600"], allocation=held)
+    with api.allocate(1, time_s=600, **HERE) as held:
+        rank = f"{BIN}/yodjob update -time 0:01 {held.id}; exec sleep 600"
+        done = api.run(["sh", "-c", rank], allocation=held)
         assert done.exit_status != 0
         wait_for_exit(held._process.pid)
         assert held.is_lost

@@ -19,6 +19,7 @@ from yod import api
 from yod.driver import END_SIGNALS
 
 QUICK = Limits(kill_delay_s=0.2, press_s=0.1, notice_s=3600.0)
+PATIENT = Limits(kill_delay_s=120.0, notice_s=3600.0)
 STUBBORN = "trap '' TERM; echo up; while :; do sleep 60 & wait; done"
 
 
@@ -47,7 +48,7 @@ def as_it_was(request, place):
 
 
 def test_a_result_says_how_each_rank_ended():
-    done = sh('test $YOD_RANK = 1 && kill -9 $$; exec sleep "$YOD_RANK"', size=2, limits=QUICK)
+    done = sh('test $YOD_RANK = 1 && kill -9 $$; exec sleep "$YOD_RANK"', size=2, limits=PATIENT)
     assert (done.exit_status, done.signal) == (137, 9)
     assert done.reason.startswith("rank 1 on ") and done.reason.endswith("killed by SIGKILL")
     clean, killed = done.ranks
@@ -59,7 +60,8 @@ def test_a_result_says_how_each_rank_ended():
 
 
 def test_output_is_kept_in_whole_lines_and_apart_from_the_words_of_yod():
-    done = sh("printf 'a %d\n' $YOD_RANK; printf err >&2; exit 3", size=2, label=True)
+    text = "printf 'a %d\n' $YOD_RANK; printf err >&2; exit 3"
+    done = sh(text, size=2, label=True, limits=PATIENT)
     assert sorted(done.stdout.splitlines()) == [b"0: a 0", b"1: a 1"]
     assert sorted(done.stderr.split()) == [b"0:", b"1:", b"err", b"err"]
     assert done.exit_status == 3

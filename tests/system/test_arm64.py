@@ -43,7 +43,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     for name in MADE[2:]:
         (native / name).unlink(missing_ok=True)
     make = ["make", "-j2", "-C", native, f"CC={COMPILER}", "CFLAGS=-O1 -Werror"]
-    subprocess.run(make, check=True, capture_output=True, timeout=LIMIT_S)
+    subprocess.run(make, check=True, capture_output=True, timeout=2 * LIMIT_S)
     yield native
     shutil.rmtree(place)
 

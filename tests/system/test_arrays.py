@@ -23,15 +23,15 @@ def test_an_array_is_one_row_until_its_elements_begin_and_ends_with_the_last(job
 
 
 def test_elements_begin_as_those_of_another_array_have_ended_also_behind_a_restart(jobs):
-    text = "read line <go\ntest $YOD_ARRAY_INDEX != 2"
+    text = "yod true\necho $YOD_ARRAY_INDEX >said\nread line <go\ntest $YOD_ARRAY_INDEX != 2"
     first = jobs.submit("-array", "0-3%1", text=text)
     then = ("--after", f"aftercorr:{first}")
     second = jobs.submit("-array", "0-3", *then, "--wrap", "echo $YOD_ARRAY_INDEX >> order")
     waits = f"element 0 of job {first} is to end well first (aftercorr:{first})"
     assert waits in jobs.yodjob("why", second).out
     jobs.go.say()
-    assert jobs.wait(f"{second}_0") == 0
-    wait_until(lambda: jobs.state(f"{first}_1") == "RUNNING")
+    wait_until(lambda: jobs.yodjob("wait", f"{second}_0").status == 0)  # once it has begun
+    jobs.said.until("1\n")  # and its nodes are its broker's, whichever bebopd is there
     jobs.partition.bebopd.kill()
     jobs.partition.replace_bebopd()
     for _ in range(3):

@@ -9,6 +9,7 @@ import subprocess
 
 import pytest
 
+from tests.support.limits import PATIENT
 from tests.support.partition import BIN, Done, Partition, finish
 from tests.support.wait import LIMIT_S, read_until
 
@@ -45,7 +46,9 @@ def yodjob(partition: Partition, env, *words: str) -> Done:
 
 
 def test_the_job_goes_on_and_its_output_is_there_with_its_streams_and_status(kept, env):
-    job_id = detach(kept, env, "-sz", "2", "sh", "-c", "echo out; echo err >&2; exit 5")
+    job_id = detach(
+        kept, {**env, **PATIENT}, "-sz", "2", "sh", "-c", "echo out; echo err >&2; exit 5"
+    )
     assert yodjob(kept, env, "wait", job_id).status == 5
     done = attach(kept, env, job_id)
     assert (done.status, done.out) == (5, "out\n" * 2)

@@ -198,7 +198,7 @@ def test_the_time_limit_of_a_job_is_changed_while_it_waits_and_while_it_runs(job
 
 
 def test_a_job_begins_when_others_have_ended_as_it_needs(jobs):
-    first = jobs.submit("--wrap", f"{HOLD}; exit 3")
+    first = jobs.submit("--wrap", f"yod true; {HOLD}; exit 3")  # its nodes are its broker's
     jobs.said.until("up\n")
     when_well, when_not, when_any = (
         jobs.submit("--after", f"{kind}:{first}", "--wrap", f"echo {kind} >> order")
@@ -207,13 +207,14 @@ def test_a_job_begins_when_others_have_ended_as_it_needs(jobs):
     chained = jobs.submit("--after", f"afterok:{when_any}:{when_not}", "--wrap", "echo 2 >> order")
     at_once = jobs.submit("--after", f"after:{first}", "--wrap", "echo after > said")
     jobs.said.until("after\n")
+    assert jobs.wait(at_once) == 0
     assert jobs.row(when_well)["reason"] == f"job {first} is to end well first"
     assert {jobs.state(each) for each in (when_well, when_not, when_any, chained)} == {"PENDING"}
     jobs.partition.bebopd.kill()
     jobs.partition.replace_bebopd()
     jobs.go.say()
     assert jobs.wait(first) == 3
-    assert jobs.wait(when_not, when_any, chained, at_once) == 0
+    assert jobs.wait(when_not, when_any, chained) == 0
     assert jobs.wait(when_well) == 143
     reason = f"job {first} has ended and was to end well (afterok:{first})"
     assert (jobs.state(when_well), jobs.row(when_well)["reason"]) == ("CANCELLED", reason)

@@ -15,7 +15,7 @@ import pytest
 
 from tests.support.daemons import Daemons
 from tests.support.partition import BIN, Done, finish
-from tests.support.wait import read_until
+from tests.support.wait import LIMIT_S, read_until
 
 _QSTAT = """\
 #!/bin/sh
@@ -133,7 +133,7 @@ def test_jobs_end_with_the_batch_job_that_they_are_of(site):
     running = site.yod("-sz", "3", "setsid", "-w", "sh", "-c", "echo go; sleep 600", start=True)
     read_until(running.stdout.fileno(), b"go\n")
     (site.jobs / "17.pbs").unlink()
-    _, errors = running.communicate(timeout=60)
+    _, errors = running.communicate(timeout=LIMIT_S)
     assert running.returncode != 0
     assert "pbs job 17.pbs has ended" in site.partition.bebopd.text(), errors
 
@@ -144,6 +144,6 @@ def test_a_bebopd_whose_batch_system_is_not_here_says_so():
         env={**os.environ, "PATH": str(Path(os.sys.executable).parent)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=LIMIT_S,
     )
     assert (done.returncode, done.stderr) == (2, "bebopd: --batch pbs: no qstat in PATH\n")

@@ -8,6 +8,7 @@ import socket
 import pytest
 
 from tests.support.criu import needs_criu
+from tests.support.limits import PATIENT
 from tests.support.mpi import in_ci, mpi_named
 from tests.support.partition import BIN, drained, finish
 from tests.support.wait import read_until
@@ -135,7 +136,7 @@ class Ring:
         self.partition = partition
         self.place = place
         self.words = words
-        self.env = {"YOD_CRIU": needs_criu()}
+        self.env = {"YOD_CRIU": needs_criu(), **PATIENT}
         if partition.launch_server is not None:
             self.env.update(partition.launch_server.directories)
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.partition import BIN
 from tests.support.terminal import a_terminal_of
-from tests.support.wait import read_until
+from tests.support.wait import LIMIT_S, read_until
 
 CASES = (  # what is typed, what is offered among others, what is not
     ("yod --ke", "--keep-going", "--label"),
@@ -58,7 +58,7 @@ def offered(shell: list[str], script: str, words: list[str]) -> list[str]:
         input=script,
         text=True,
         capture_output=True,
-        timeout=60,
+        timeout=LIMIT_S,
         cwd=os.path.dirname(__file__),
     )
     assert (done.returncode, done.stderr) == (0, "")

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from tests.support.partition import BIN, EXAMPLES, ROOT
+from tests.support.wait import LIMIT_S
 
 pytestmark = pytest.mark.warm
 
@@ -78,7 +79,12 @@ def test_the_commands_of_the_readme_in_their_order(place, programs):
     """
     environment = {**place.environment(), "PATH": f"{BIN}:/usr/bin:/bin"}
     done = subprocess.run(
-        ["sh", "-c", script], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60
+        ["sh", "-c", script],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.count("hello from rank") == 8

@@ -104,7 +104,8 @@ def test_what_no_node_has_is_refused_at_once(jobs):
 
 
 def test_a_new_nodes_file_holds_for_those_that_wait(jobs):
-    held = jobs.submit("-C", "rack1", "-sz", "4", "--wrap", "read line <go")
+    text = "yod true; echo up >said; read line <go"
+    held = jobs.submit("-C", "rack1", "-sz", "4", "--wrap", text)
     waits = jobs.submit("-C", "gpu", "--wrap", "true")
     assert "without gpu" in jobs.yodjob("why", waits).out
     bebopd = jobs.partition.bebopd
@@ -113,6 +114,7 @@ def test_a_new_nodes_file_holds_for_those_that_wait(jobs):
     wait_until(lambda: "is in force" in bebopd.text())
     assert jobs.wait(waits) == 0
     assert jobs.row(waits)["nodes"] == [3]
+    jobs.said.until("up\n")  # and its nodes are its broker's
     bebopd.kill()
     jobs.partition.replace_bebopd()
     wait_until(lambda: jobs.state(held) == "RUNNING")

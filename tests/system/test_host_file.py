@@ -26,7 +26,6 @@ def test_yod_starts_pcts_on_the_hosts_of_a_file_and_down_ends_them(
             "YOD_SSH": ssh.command,
             "YOD_LAUNCH_SERVER": "cold",
             "YOD_HOST_FILE": str(tmp_path / "hosts"),
-            "YOD_LIVENESS_S": "3",
         }
         script = "echo $(hostname) $YOD_RANK"
         for count in (1, 0):  # the second finds them

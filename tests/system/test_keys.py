@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.daemons import Daemons, wait_for_log
 from tests.support.partition import BIN, finish
-from tests.support.wait import read_until
+from tests.support.wait import LIMIT_S, read_until
 
 
 def change(local: Daemons, data: bytes, count: int) -> None:
@@ -49,5 +49,5 @@ def test_a_key_is_changed_in_three_steps_while_jobs_run(start_local, tmp_path: P
         refused = local.yod("-sz", "2", "true", env=with_old)
         assert (refused.status, refused.out) == (125, "")
         assert "does not hold the same key" in refused.err
-        running.communicate(b"", timeout=60)
+        running.communicate(b"", timeout=LIMIT_S)
     assert running.returncode == 0

@@ -10,7 +10,10 @@ import sys
 
 import pytest
 
+from tests.support.daemons import HostDaemons
 from tests.support.hosts import Host
+from tests.support.limits import PATIENT
+from tests.support.processes import stopped
 from tests.support.wait import LIMIT_S, read_until, wait_until
 
 pytestmark = pytest.mark.warm
@@ -96,7 +99,7 @@ def test_hundreds_of_ranks(start_local):
 
 def test_a_hundred_failing_ranks_are_a_few_lines(start_local):
     local = start_local(2, slots=50)
-    done = local.yod("-sz", "100", "sh", "-c", "exit 9")
+    done = local.yod("-sz", "100", "sh", "-c", "exit 9", env=PATIENT)
     assert done.status == 9
     *first, last = done.err.splitlines()  # the first failure may be told at once
     assert len(first) <= 1
@@ -146,14 +149,25 @@ def test_a_directory_that_a_node_lacks_is_named(start_hosts):
 # -- images ---------------------------------------------------------------
 
 
+ENDLESS = b"#!/bin/sh\nsleep 1000\nexit\n"
+
+
+def start_late(hosts: HostDaemons, image: str) -> subprocess.Popen[bytes]:
+    """Start a job that has its nodes, and cannot begin before node 2 goes on."""
+    yod = hosts.start_yod("-sz", "3", "-D", image)
+    read_until(yod.stderr.fileno(), b"allocate -> form\n")
+    return yod
+
+
 @pytest.mark.hosts
 def test_an_image_that_shrinks_while_it_is_sent(start_hosts, programs):
     hosts = start_hosts(3, slots=1, ram_bytes=4 * IMAGE_BYTES)
     image = put_on(hosts.front, programs.dynamic.read_bytes(), IMAGE_BYTES)
-    with hosts.start_yod("-sz", "3", "-D", image) as yod:
-        read_until(yod.stderr.fileno(), b"allocate -> form\n")
+    with stopped(hosts.pcts[2].unix_pid):
+        yod = start_late(hosts, image)
         with hosts.front.path(image).open("r+b") as file:
             file.truncate(1000)
+    with yod:
         _, err = yod.communicate(timeout=LIMIT_S)
     hosts.front.path(image).unlink()
     assert yod.returncode == 125
@@ -165,11 +179,12 @@ def test_an_image_that_shrinks_while_it_is_sent(start_hosts, programs):
 def test_an_image_that_changes_while_it_is_sent_is_not_run(start_hosts, programs):
     hosts = start_hosts(3, slots=1, ram_bytes=4 * IMAGE_BYTES)
     image = put_on(hosts.front, programs.dynamic.read_bytes(), IMAGE_BYTES)
-    with hosts.start_yod("-sz", "3", "-D", image) as yod:
-        read_until(yod.stderr.fileno(), b"allocate -> form\n")
+    with stopped(hosts.pcts[2].unix_pid):
+        yod = start_late(hosts, image)
         with hosts.front.path(image).open("r+b") as file:
             file.seek(IMAGE_BYTES - 10)
             file.write(b"changed")
+    with yod:
         out, err = yod.communicate(timeout=LIMIT_S)
     hosts.front.path(image).unlink()
     assert (yod.returncode, out) == (125, b"")
@@ -178,10 +193,10 @@ def test_an_image_that_changes_while_it_is_sent_is_not_run(start_hosts, programs
 
 @pytest.mark.hosts
 @pytest.mark.parametrize("node", [0, 1, 6])
-def test_a_pct_killed_while_an_image_is_on_its_way(start_hosts, programs, node):
+def test_a_pct_killed_while_an_image_is_on_its_way(start_hosts, node):
     """The root, an inner node, a leaf."""
     hosts = start_hosts(7, slots=1, ram_bytes=4 * IMAGE_BYTES)
-    image = put_on(hosts.front, programs.dynamic.read_bytes(), IMAGE_BYTES)
+    image = put_on(hosts.front, ENDLESS, IMAGE_BYTES)
     with hosts.start_yod("-sz", "7", "-D", image) as yod:
         read_until(yod.stderr.fileno(), b"form -> load\n")
         hosts.pcts[node].kill()
