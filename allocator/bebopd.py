@@ -24,9 +24,9 @@ from allocator.jobs.grants import Keys, Operators, Owner
 from allocator.jobs.ids import JobIds
 from allocator.jobs.line import RankingMaker
 from allocator.jobs.table import HAS_RUN, JobTable, RecordEnd
-from allocator.nodes.node import Node, trouble_news
+from allocator.nodes.node import Node, NodeConflictError, trouble_news
 from allocator.nodes.orders import Orders, OrdersRecorded, SendNodeEvents
-from allocator.nodes.table import Arrival, NodeConflictError, NodeTable, Placement, arrival_news
+from allocator.nodes.table import Arrival, NodeTable, Placement, arrival_news
 from allocator.queue.admission import NO_QUEUES, Admission
 from allocator.queue.policy import PolicyMaker, first_in_first_out
 from allocator.releases import Releaser, release_asked

@@ -113,6 +113,7 @@ class Requests:
         line = self._line, self._policy, self._slots, admission
         self.of_batch = BatchLine(*line, wall_clock, self._look_again)
         self._look_at: float | None = None  # at which others may begin
+        self._featured_at = 0  # the count of changes of what hosts can do, likewise
         self._served_at = (0, 0)  # the counts of changes, when the line was last looked at
 
     def state(self, now: float) -> list[str]:
@@ -214,11 +215,15 @@ class Requests:
 
     def rules_changed(self) -> None:
         """The site's rules are others."""
-        for waiting in self._line:
-            terms = waiting.request.terms
-            waiting.follow(self._slots.where_by_now(terms, self._admission.nodes_of(terms)))
+        self._find_anew()
         self._line.rank_anew()
         self.limits_changed()
+
+    def _find_anew(self, *, only_constrained: bool = False) -> None:
+        for waiting in self._line:
+            terms = waiting.request.terms
+            if terms.constraint or not only_constrained:
+                waiting.follow(self._slots.where_by_now(terms, self._admission.nodes_of(terms)))
 
     # The line
 
@@ -249,6 +254,9 @@ class Requests:
 
     def serve(self, now: float) -> list[Action]:
         """Grant what fits now, up to the first that is to be waited for."""
+        if self._featured_at != self._nodes.featured.changes:
+            self._featured_at = self._nodes.featured.changes
+            self._find_anew(only_constrained=True)
         return [*self._serve_early(now), *self._serve_line(now)]
 
     def _serve_early(self, now: float) -> list[Action]:

@@ -15,6 +15,7 @@ from native import options
 from native.errors import PartitionError, UsageError, YodError
 from native.host import config, hookfile, keyfile, starting, stdio, systemd
 from native.host.again import execute_again
+from native.host.backends.criu import find as find_criu
 from native.host.keyfile import VARIABLE as KEY_VARIABLE
 from native.host.keyfile import read_partition_keys, take_key
 from native.host.log import DaemonLog
@@ -28,6 +29,7 @@ from native.port.address import advertised, facing, numeric
 from native.text import shown
 from native.wire.base import NODE_MAX, SLOTS_MAX, Message
 from native.wire.nodes import RestartNow, SignalRanks
+from native.wire.status import Feature
 from pct.driver import Driver
 from pct.host import capacity
 from pct.host.cgroups.own import Cgroup, ForJobs
@@ -199,6 +201,7 @@ def command(
     become_subreaper()
     hooks = _hooks(is_in_job, limits)
     own_cgroup = Cgroup.enter(ForJobs(cgroups))
+    criu = find_criu(os.environ) if os.geteuid() == 0 else ""
     machine = Node(
         name=name,
         slots=slots or len(os.sched_getaffinity(0)),
@@ -214,6 +217,7 @@ def command(
         gpus=here.gpus,
         cores=here.cores,
         site=hooks,
+        features=(Feature.CRIU,) if criu else (),
     )
     # A PCT that is not root's serves one user, who may have all that is free.
     share = limits.store_user_percent if os.geteuid() == 0 else 100
@@ -289,10 +293,17 @@ def command(
         name=name,
         pbs_job=pbs_job,
     )
+    probe = None
+    if criu:
+        from pct.host.kept.probe import Probe  # few hosts have it
+
+        probe = Probe(criu, reactor, spawner, driver.handle)
     settle()
     reactor.run()
     for watcher in watchers:
         watcher.close()
+    if probe is not None:
+        probe.close()
     driver.close()
     # In the loop: with nothing left to kill it says so at once, and `run` would not hear it.
     reactor.call_soon(lambda: Orphans(reactor).kill(reactor.stop))

@@ -14,8 +14,10 @@ from native.wire.base import OfAttempt, clipped
 from pct.brokers import Brokers
 from pct.events import HealthChecked, TellBebopd
 from pct.job.machine import Job
-from pct.rare_events import RoguesSeen
+from pct.rare_events import FeaturesSeen, RoguesSeen
 from pct.reservation import Reservation
+
+Seen = HealthChecked | RoguesSeen | FeaturesSeen
 
 _OF_ATTEMPTS = (OfAttempt, alloc.Freed)
 
@@ -26,21 +28,26 @@ class Condition:
     Attributes:
         trouble: why it is to be given to no job; empty: it is well.
         rogues: processes that its batch system does not end; empty: there are none.
+        features: what its host can do.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, features: tuple[status.Feature, ...] = ()) -> None:
         self.trouble = self.rogues = ""
+        self.features = features
 
-    def take(self, event: HealthChecked | RoguesSeen) -> str:
+    def take(self, event: Seen) -> str:
         """Take in what has been seen; the line for the log, empty if it is nothing new."""
-        before = (self.trouble, self.rogues)
+        if isinstance(event, FeaturesSeen):
+            before, self.features = self.features, event.features
+            return event.text if self.features != before else ""
+        was = (self.trouble, self.rogues)
         if isinstance(event, RoguesSeen):
             self.rogues = clipped(event.rogues)
             text = f"rogue processes {self.rogues}" if self.rogues else "no rogue process is left"
         else:
             self.trouble = clipped(event.trouble)
             text = f"in trouble: {self.trouble}" if self.trouble else "well again"
-        return text if (self.trouble, self.rogues) != before else ""
+        return text if (self.trouble, self.rogues) != was else ""
 
     def __str__(self) -> str:
         trouble = f", in trouble: {self.trouble}" if self.trouble else ""
@@ -73,6 +80,7 @@ def announcement(
         condition.trouble,
         brokers.attempts,
         condition.rogues,
+        condition.features,
     )
 
 

@@ -34,11 +34,11 @@ from pct.account import Gpu
 from pct.admission import Admission
 from pct.brokers import BrokerEvent, Brokers
 from pct.events import DropJob, HealthChecked, Leave, Restart, Several, TellBebopd
-from pct.hosted import Condition, announcement, line_of, stamped
+from pct.hosted import Condition, Seen, announcement, line_of, stamped
 from pct.job.machine import Job
 from pct.job.progress import JobState
 from pct.peers import Peers
-from pct.rare_events import RoguesSeen
+from pct.rare_events import FeaturesSeen, RoguesSeen
 from pct.reservation import Reservation
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ class Node:
         gpus: that jobs may have.
         cores: that ranks can be bound to.
         site: its hooks; None: it has none.
+        features: what its host can do, until another word comes.
     """
 
     def __init__(
@@ -84,6 +85,7 @@ class Node:
         gpus: tuple[Gpu, ...] = (),
         cores: tuple[Core, ...] = (),
         site: Site | None = None,
+        features: tuple[status.Feature, ...] = (),
     ) -> None:
         self._site = site
         self.number = wanted
@@ -103,7 +105,7 @@ class Node:
         self._announce_at: float | None = None
         self._heartbeat_s = limits.announce_retry_s
         self._trouble = ""  # with bebopd, as last told
-        self._condition = Condition()  # as last seen
+        self._condition = Condition(features)  # as last seen
         self._is_ending = False  # the allocation that it belongs to
         self._is_suspended = False  # the same
         self._is_restarting = False  # when the last job has ended
@@ -137,7 +139,7 @@ class Node:
                 return actions
             case DeadlineReached():
                 return self._deadline_reached(now)
-            case HealthChecked() | RoguesSeen():
+            case HealthChecked() | RoguesSeen() | FeaturesSeen():
                 return self._checked(event, now)
             case BrokerEvent():
                 return self.brokers.happened(event, self._bebopd, self.number, now)
@@ -271,7 +273,7 @@ class Node:
         here = (self.jobs.values(), self.reservation, self.brokers)
         return [Send(self._bebopd, announcement(*me, *here, self._condition, now))]
 
-    def _checked(self, event: HealthChecked | RoguesSeen, now: float) -> list[Action]:
+    def _checked(self, event: Seen, now: float) -> list[Action]:
         """The node has been looked at; bebopd is told at once of what is new."""
         text = self._condition.take(event)
         actions: list[Action] = []

@@ -1,11 +1,12 @@
 """What happens to few jobs: looks at their ranks, requests for remote files, shared input.
 
-And to few nodes: processes that a batch system leaves behind.
+And to few nodes: processes that a batch system leaves behind, what a host can do.
 """
 
 from __future__ import annotations
 
 from native.machine import Event, JobAction, JobEvent
+from native.wire.status import Feature
 from pct.events import HelperAction
 
 
@@ -17,6 +18,17 @@ class RoguesSeen(Event, frozen=True):
     """
 
     rogues: str
+
+
+class FeaturesSeen(Event, frozen=True):
+    """It has been tried what the host can do.
+
+    Attributes:
+        text: for the log, why it cannot do what was announced; empty: it can.
+    """
+
+    features: tuple[Feature, ...]
+    text: str = ""
 
 
 class LookerEnded(JobEvent, frozen=True):

@@ -99,14 +99,14 @@ def prepare(
     if checkpointing is not None:
         from partition.checkpoint import preparing  # few jobs have any
 
-        plan = preparing.prepared(checkpointing, members, plan, invocation, makes_it=is_reached)
+        how = {"makes_it": is_reached, "is_embedded": where.is_embedded}
+        plan = preparing.prepared(checkpointing, members, plan, invocation, **how)
     reach = None
     if is_reached and not where.is_embedded:
         from partition.find import remote  # with the transport
 
         reach = remote.reach(where)
-    chosen_log = environment.get(LOG_VARIABLE, "")
-    log_file = chosen_log or _default_log(environment)
+    log_file = environment.get(LOG_VARIABLE, "") or _default_log(environment)
     return Prepared(
         plan=plan,
         arguments=arguments,
@@ -118,7 +118,7 @@ def prepare(
         records=replace(
             records,
             log_file="" if log_file == NO_LOG else log_file,
-            is_log_chosen=bool(chosen_log),
+            is_log_chosen=bool(environment.get(LOG_VARIABLE)),
             command=" ".join((os.path.basename(invocation.words[0]), *invocation.words[1:])),
             program=shown(plan.objects[plan.arguments.members[0].object_index].path),
             user=userdirs.user_name(os.getuid()) if log_file != NO_LOG else "",

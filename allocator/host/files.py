@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from allocator.nodes import nodesfile
+from allocator.nodes.node import NodeConflictError
 from allocator.nodes.nodesfile import NodesFile
-from allocator.nodes.table import NodeConflictError, NodeTable
+from allocator.nodes.table import NodeTable
 from allocator.queue.rules import Rules
 from native.errors import UsageError, YodError
 from native.host import config

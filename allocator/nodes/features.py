@@ -18,11 +18,15 @@ from msgspec import Struct
 from allocator.nodes.access import NOWHERE, Choice, Least, Where
 from native.errors import UsageError
 from native.text import shown
+from native.wire.status import Feature
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:+-]*", re.ASCII)
 DEPTH_MAX = 16  # of parentheses
 COUNTS_MAX = 8  # of one expression, or of one part in square brackets
 _TOKEN = re.compile(rf"\s*({NAME.pattern}|[&|()\[\]*])")
+_CAN = {  # what PCTs announce, and what it takes
+    Feature.CRIU.value: "CRIU works on none, or its pct is not root's (`yodctl doctor` there)"
+}
 _COUNT = re.compile(r"[1-9][0-9]{0,6}", re.ASCII)
 
 Nodes = frozenset[int]
@@ -170,6 +174,8 @@ class _Reader:
             raise self._wrong(f"a feature is missing {before}")
         self._take(name)
         if name not in self._of:
+            if name in _CAN:
+                raise self._wrong(f"no node has the feature {name}; {_CAN[name]}")
             there = ", ".join(sorted(self._of))
             known = f"there are {there}" if there else "the nodes file of bebopd names none"
             raise self._wrong(f"no node has the feature {name}; {known}")

@@ -23,6 +23,10 @@ NOTHING: Mapping[int, int] = MappingProxyType({})  # what a free node holds
 NOT_COUNTED: Mapping[int, Share] = MappingProxyType({})
 
 
+class NodeConflictError(Exception):
+    """An announcement that contradicts the table; the text is for its PCT."""
+
+
 class Node(Struct, gc=False):  # of no cycle; there may be very many
     """One node.
 

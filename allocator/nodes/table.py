@@ -10,17 +10,25 @@ Pure: no clock, no transport.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Protocol
 
 from allocator.nodes.access import Access, Claim, Least
 from allocator.nodes.bookings import Booking, ordered
-from allocator.nodes.node import NOT_COUNTED, NOTHING, Node, addresses, new_node, same
+from allocator.nodes.featured import Featured
+from allocator.nodes.node import (
+    NOT_COUNTED,
+    NOTHING,
+    Node,
+    NodeConflictError,
+    addresses,
+    new_node,
+    same,
+)
+from allocator.nodes.numbers import Numbers
 from allocator.nodes.orders import NONE, Orders, RecordNode
 from allocator.nodes.rules import Rules
-from allocator.nodes.tally import Tally
 from native.ids import PortalId
 from native.machine import Action, Log
 from native.wire.alloc import NO_SHARE, NodeShare, Share
@@ -108,10 +116,6 @@ def arrival_news(node: Node, arrival: Arrival) -> list[Action]:
     return []
 
 
-class NodeConflictError(Exception):
-    """An announcement that contradicts the table; the text is for its PCT."""
-
-
 class NodeTable:
     """All nodes by number.
 
@@ -120,7 +124,7 @@ class NodeTable:
         empty: a placement in which all slots are free; None: to be made.
         closed: nodes of which no slot is given.
         exclusive: nodes that one job at a time has, whole.
-        features: the nodes that have each, by the nodes file.
+        featured: their features.
         to_restart: nodes with an order to restart of which something has changed since
             somebody has taken them out.
     """
@@ -151,19 +155,15 @@ class NodeTable:
         self._placement = placement
         self.exclusive = frozenset(exclusive)
         self._portions = dict(portions)
-        self._fixed = dict(fixed)
-        self._name_of = {number: name for name, number in fixed.items()}
-        self._numbers = {**remembered, **fixed}
         self._nodes: dict[int, Node] = {}
         self._by_peer: dict[PortalId, Node] = {}
-        self._named = Tally(self._numbers.values())  # names that have a number
-        self._lowest = 0  # no lower number can be given
+        self._numbers = Numbers(fixed, remembered, self._nodes)
         self._slots = 0
         self._up_count = 0
         self._rules = Rules(self._nodes)
         self.changes = self.described = 0
         self.empty: Placement | None = None
-        self.features: Mapping[str, frozenset[int]] = {}
+        self.featured = Featured()
 
     def __len__(self) -> int:
         return len(self._nodes)
@@ -206,6 +206,15 @@ class NodeTable:
         return self._bookings
 
     @property
+    def features(self) -> Mapping[str, frozenset[int]]:
+        """The nodes that have each: those of the nodes file, which are set, and announced ones."""
+        return self.featured.all()
+
+    @features.setter
+    def features(self, named: Mapping[str, frozenset[int]]) -> None:
+        self.featured.named = named
+
+    @property
     def has_exclusive(self) -> bool:
         """One job at a time has some of the nodes."""
         return bool(self.exclusive)
@@ -216,18 +225,17 @@ class NodeTable:
 
     def is_known(self, number: int) -> bool:
         """Whether it is in the table, in the nodes file, or has an order."""
-        return number in self._nodes or number in self._name_of or number in self._orders
+        return number in self._nodes or self._numbers.is_fixed(number) or number in self._orders
 
     def absent(self) -> list[tuple[int, str, Orders]]:
         """Number, name and orders of nodes that have orders and are not in the table."""
         numbers = sorted(self._orders.keys() - self._nodes.keys())
-        names = {number: name for name, number in self._numbers.items()} if numbers else {}
+        names = self._numbers.names() if numbers else {}
         return [(number, names.get(number, ""), self._orders[number]) for number in numbers]
 
     def name_of(self, number: int) -> str:
         """The name of a node that may not be in the table; empty: not known."""
-        names = (name for name, known in self._numbers.items() if known == number)
-        return next(names, "")
+        return self._numbers.name_of(number)
 
     def silent(self, since: float) -> list[Node]:
         """Nodes that are up and have not been heard from after this."""
@@ -251,7 +259,7 @@ class NodeTable:
         Raises:
             NodeConflictError: another node has its number or name; nothing has changed.
         """
-        number = self._number(announce)
+        number = self._numbers.wanted(announce.name, announce.node)
         node = self._nodes.get(number)
         if node is None:
             node = self._nodes[number] = new_node(number, announce, peer, now, self.orders(number))
@@ -270,7 +278,8 @@ class NodeTable:
         self._slots += node.slots
         self._up_count += 1
         self._by_peer[node.peer] = node
-        self._name(announce.name, number)
+        self._numbers.give(announce.name, number)
+        self.featured.tell(number, announce.features)
         if before != (node.name, node.address):
             self._rules.changed(number)
         self.refresh(node)
@@ -356,8 +365,7 @@ class NodeTable:
                 raise NodeConflictError(
                     f"{node.name} is node {node.number}, not {fixed[node.name]}"
                 )
-        for name, number in fixed.items():
-            self._name(name, number)
+        self._numbers.fix(fixed)
         self._portions, self.exclusive = dict(portions), frozenset(exclusive)
         self.empty = None
         for node in self:
@@ -365,8 +373,6 @@ class NodeTable:
             node.portion, node.is_exclusive = self.portion(number), number in self.exclusive
             self._placement.set_access(node.number, node.access)
             self.refresh(node)
-        self._fixed = dict(fixed)
-        self._name_of = {number: name for name, number in fixed.items()}
 
     def refresh(self, node: Node) -> None:
         """Tell the placement what is free on a node."""
@@ -389,39 +395,10 @@ class NodeTable:
             assert node.is_open == (number not in self.closed), node
         assert self._slots == sum(node.slots for node in self._nodes.values())
         assert self._up_count == sum(node.is_up for node in self._nodes.values())
-        assert self._named.items() == Counter(self._numbers.values())
-        assert all(number in self._named or number in self._nodes for number in range(self._lowest))
+        self._numbers.check()
         self._rules.check()
         for peer, node in self._by_peer.items():
             assert node.peer == peer and self._nodes[node.number] is node
-
-    def _number(self, announce: Announce) -> int:
-        name, number = announce.name, announce.node
-        if number < 0:
-            number = self._numbers[name] if name in self._numbers else self._lowest_free()
-        elif self._fixed.get(name, number) != number:
-            raise NodeConflictError(
-                f"{name} is node {self._fixed[name]} by the nodes file,"
-                f" and announced itself as node {number}"
-            )
-        if self._name_of.get(number, name) != name:
-            raise NodeConflictError(
-                f"node {number} is {self._name_of[number]} by the nodes file, not {name}"
-            )
-        return number
-
-    def _lowest_free(self) -> int:
-        while self._lowest in self._named or self._lowest in self._nodes:
-            self._lowest += 1
-        return self._lowest
-
-    def _name(self, name: str, number: int) -> None:
-        before = self._numbers.get(name, number)
-        if before != number and self._named.remove(before):  # it was remembered, and is free
-            self._lowest = min(self._lowest, before)
-        if before != number or name not in self._numbers:
-            self._named.add(number)
-        self._numbers[name] = number
 
     def _again(self, node: Node, announce: Announce, peer: PortalId, now: float) -> Arrival:
         if node.incarnation == announce.incarnation:

@@ -93,6 +93,12 @@ def _differences(ranks: tuple[int, ...]) -> Iterator[int]:
         before = rank
 
 
+class Feature(Enum):
+    """What a PCT says that its host can do; jobs ask for it as for features of the nodes file."""
+
+    CRIU = "criu"  # have CRIU write down a PCT's ranks
+
+
 class Announce(Message, frozen=True, tag="status.announce"):
     """A PCT: I am here. Repeated every heartbeat; the first one joins.
 
@@ -109,6 +115,7 @@ class Announce(Message, frozen=True, tag="status.announce"):
         trouble: why it is to be given to no job; empty: it is well.
         attempts: of the brokers, in their order; empty: the first of each job.
         rogues: processes there that its batch system does not end; empty: there are none.
+        features: what its host can do.
     """
 
     node: Annotated[int, Meta(ge=-1, le=NODE_MAX)]
@@ -125,6 +132,7 @@ class Announce(Message, frozen=True, tag="status.announce"):
     trouble: Text = ""
     attempts: Annotated[tuple[Attempt, ...], Meta(max_length=SLOTS_MAX)] = ()
     rogues: Text = ""
+    features: Annotated[tuple[Feature, ...], Meta(max_length=len(Feature))] = ()
 
     def __post_init__(self) -> None:
         demand_distinct("jobs", tuple(job.job_id for job in self.jobs))

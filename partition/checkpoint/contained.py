@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
 from native.errors import UsageError
 from native.host import programs
+from native.host.backends.criu import VARIABLE, find
 from native.wire.load import Protocol
+from native.wire.status import Feature
 from partition.checkpoint import criu
 from yod.plan.checkpoint import Checkpointing
 from yod.plan.checkpoint_options import BY
@@ -58,7 +61,7 @@ def within(
             be written down.
     """
     environment = {os.fsdecode(k): os.fsdecode(v) for k, v in invocation.environment.items()}
-    program = criu.find(environment)
+    program = find(environment)
     if why := criu.why_not(program):
         raise UsageError(f"{BY} criu: {why}")
     if found is not None:
@@ -79,6 +82,18 @@ def within(
     own = world.mpi if world.mpi == _PMIX else ""
     given = replace(chosen, signal_number=0, tool=criu.version(program), mpi=own)
     return inside, given, "none" if own else world.mpi
+
+
+def constrained(asked: str, environment: Mapping[bytes, bytes]) -> str:
+    """A constraint, and that the nodes say that CRIU works there.
+
+    Who names criu by a variable of their own sees to it that nodes have that.
+    """
+    if environment.get(VARIABLE.encode()):
+        return asked
+    if "|" in asked and "[" not in asked:
+        asked = f"({asked})"
+    return f"{asked}&{Feature.CRIU.value}" if asked else Feature.CRIU.value
 
 
 def demand_saveable(members: list[Member], options: Options) -> None:

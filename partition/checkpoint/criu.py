@@ -1,30 +1,19 @@
-"""The program `criu`: where it is, whether it works here, and what it says."""
+"""The program `criu`: whether it works here, and what it says."""
 
 from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
-from collections.abc import Mapping
 
-VARIABLE = "YOD_CRIU"
+from native.host.backends.criu import VARIABLE
+
 DUMP_LOG = "dump.log"
 _CHECK_S = 30.0
 _GHOST_BYTES = 256 << 20  # files that are open and have no name, up to this size each
 _PLACE = re.compile(r"^(\([\d.]+\) )?\s*(\d+: )?Error \([^)]*\): ")
 _NOT_WHY = ("Can't setup RLIMIT_NOFILE", "Dumping FAILED", "Restoring FAILED")
-GET_IT = "install CRIU 4.1 or later, or name it in YOD_CRIU"
-
-
-def find(environment: Mapping[str, str]) -> str:
-    """The absolute path of criu; empty: there is none."""
-    if name := environment.get(VARIABLE):
-        found = shutil.which(name, path=environment.get("PATH"))
-    else:
-        path = os.pathsep.join((environment.get("PATH", os.defpath), "/usr/sbin", "/sbin"))
-        found = shutil.which("criu", path=path)
-    return os.path.abspath(found) if found else ""
+GET_IT = f"install CRIU 4.1 or later, or name it in {VARIABLE}"
 
 
 def why_not(program: str) -> str:

@@ -29,11 +29,13 @@ def prepared(
     invocation: Invocation,
     *,
     makes_it: bool,
+    is_embedded: bool,
 ) -> Plan:
     """Make the directory, and put down what a restart has to know.
 
     Args:
         members: as the ranks are started.
+        is_embedded: the partition is this host alone.
 
     Returns:
         The plan with that.
@@ -58,6 +60,9 @@ def prepared(
     own = members
     if chosen.backend is Backend.CRIU:
         own = contained.without(members)
+        if not is_embedded:
+            placed = contained.constrained(plan.options.constraint, invocation.environment)
+            plan = replace(plan, options=replace(plan.options, constraint=placed))
         plan = replace(plan, names=tuple(shown(member.words[0]) for member in own))
     written = plan.options.files or RankFiles()
     recipe = files.Recipe(

@@ -47,6 +47,12 @@ def _done(words: Sequence[str]) -> str:
             own = zip(nodelist.parse(ranks), map(int, unix_pids.split(",")), strict=True)
             demand_possible(int(number), dict(own))
             return "0 \n"
+        case ["try", program]:
+            from partition.checkpoint import criu  # once for each PCT
+
+            if why := criu.why_not(program):
+                raise NotSavedError(why)
+            return "0 \n"
         case ["commit", keep, directory, collecting]:
             try:
                 recipe = json.decode(given(), type=files.Recipe)

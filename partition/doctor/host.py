@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from native import limits
 from native.errors import UsageError
+from native.host.backends.criu import find as find_criu
 from native.text import shown
 from partition.checkpoint import criu
 from partition.doctor.finding import Finding, ok, problem, warning
@@ -115,7 +116,7 @@ def _debuggers(root: str) -> Finding:
 
 
 def _checkpoints(environment: Mapping[str, str]) -> Finding:
-    program = criu.find(environment)
+    program = find_criu(environment)
     if why := criu.why_not(program):
         return ok("checkpoints", f"by signal; not by criu: {why}")
     return ok("checkpoints", f"by signal, and by criu {criu.version(program)} ({shown(program)})")

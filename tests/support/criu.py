@@ -7,6 +7,7 @@ from functools import cache
 
 import pytest
 
+from native.host.backends.criu import find
 from partition.checkpoint import criu
 from tests.support.partition import ROOT
 
@@ -16,7 +17,7 @@ OWN = ROOT / ".venv-criu" / "criu"
 @cache
 def _found() -> tuple[str, str]:
     """Its path, and why it cannot be used; empty: it can."""
-    program = str(OWN) if OWN.exists() else criu.find(os.environ)
+    program = str(OWN) if OWN.exists() else find(os.environ)
     return program, criu.why_not(program)
 
 

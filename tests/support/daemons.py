@@ -93,7 +93,7 @@ class Daemons(Partition):
         place: of the test.
         count: of nodes.
         slots: of each node.
-        env: added to the daemons' environment.
+        env: added to the daemons' environment, or a function of the node's number (-1: bebopd).
         pct_options: words for every PCT, or a function of the node's number.
         bebopd_options: words for bebopd.
         uses_default_store: PCTs find their stores by themselves.
@@ -114,7 +114,7 @@ class Daemons(Partition):
         count: int,
         *,
         slots: int = SLOTS,
-        env: Mapping[str, str | None] | None = None,
+        env: Callable[[int], Mapping[str, str]] | Mapping[str, str] | None = None,
         pct_options: Callable[[int], Sequence[Word]] | Sequence[Word] = (),
         bebopd_options: Sequence[Word] = (),
         uses_default_store: bool = False,
@@ -134,7 +134,7 @@ class Daemons(Partition):
         self.pcts: list[Daemon] = []
         self._slots = slots
         self._base = base
-        self._env = dict(env or {})
+        self._env = env or {}
         self._pct_options = pct_options
         self._bebopd_options = bebopd_options
         self._uses_default_store = uses_default_store
@@ -330,7 +330,7 @@ class Daemons(Partition):
             process = self._popen_at(
                 node,
                 command,
-                env={**env, **self._env},
+                env={**env, **(self._env(node) if callable(self._env) else self._env)},
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=file,

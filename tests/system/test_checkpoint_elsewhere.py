@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from tests.support.criu import needs_criu
 from tests.support.partition import BIN, drained, finish
-from tests.support.wait import read_until
+from tests.support.wait import read_until, wait_until
 
 WRITES = """
 import os, signal, sys
@@ -67,3 +69,36 @@ def test_a_program_that_criu_has_written_down_comes_back_on_another_node(start_l
 def _written_down(local, job_id):
     done = finish(local.start_command(BIN / "yodjob", "checkpoint", "--kill", job_id))
     assert (done.status, done.err) == (0, "")
+
+
+@pytest.mark.usefixtures("needs_root")
+def test_criu_writes_ranks_down_only_on_nodes_where_it_works(start_local, tmp_path):
+    program = needs_criu()
+    broken = tmp_path / "broken"
+    broken.write_text("#!/bin/sh\necho 'Error (criu/kerndat.c:7): no such kernel' >&2\nexit 1\n")
+    broken.chmod(0o755)
+    found = {-1: "", 0: str(broken), 1: program}
+    local = start_local(2, env=lambda node: {"YOD_CRIU": found[node]})
+    said = f"no feature criu: {broken} check: no such kernel"
+    wait_until(lambda: said in local.pcts[0].text(), what="the end of the trial")
+    env = {"PATH": f"{os.path.dirname(program)}:{os.environ['PATH']}"}
+    by_criu = ("--checkpoint-dir", "kept", "--checkpoint-by", "criu")
+    say = ("sh", "-c", "echo $YOD_NODE")
+    for options in (by_criu, ("--constraint", "criu")):
+        done = local.yod(*options, *say, cwd=tmp_path, env=env)
+        assert (done.status, done.out) == (0, "1\n"), done
+    done = local.yod(*by_criu, "--constraint", "gpu", *say, cwd=tmp_path, env=env)
+    assert (done.status, done.err) == (
+        125,
+        "yod: --constraint gpu&criu: no node has the feature gpu; there are criu\n",
+    )
+    found[1] = str(broken)
+    local.pcts[1].stop()
+    local.replace_pct(1)
+    wait_until(lambda: said in local.pcts[1].text(), what="the end of the trial")
+    done = local.yod(*by_criu, *say, cwd=tmp_path, env=env)
+    assert (done.status, done.err) == (
+        125,
+        "yod: --constraint criu: no node has the feature criu; CRIU works on none, or its pct is"
+        " not root's (`yodctl doctor` there)\n",
+    )

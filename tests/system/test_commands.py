@@ -67,7 +67,9 @@ OF_A_LAUNCH = {
         "accounting assign attempts batch charges choosing corresponding dependencies grants ids "
         "job line outcomes selection table"
     ),
-    "allocator.nodes": "access bookings node orders placement_list rules table tally",
+    "allocator.nodes": (
+        "access bookings featured node numbers orders placement_list rules table tally"
+    ),
     "allocator.queue": "admission policy",
     "native": (
         "allocated deadlines duration errors ids limits machine nodelist options outer text "

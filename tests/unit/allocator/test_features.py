@@ -16,7 +16,8 @@ from native.errors import Refusal, UsageError
 from native.wire import batch
 from native.wire.alloc import Grant, Refused
 from native.wire.base import Terms
-from tests.unit.allocator.partition_of import ALICE, Partition, spec
+from native.wire.status import Announce, Feature
+from tests.unit.allocator.partition_of import ALICE, Partition, pct, spec
 from tests.unit.allocator.test_backfill import HOUR_S, Backfilled
 from tests.unit.allocator.test_batch import OTHER
 
@@ -311,3 +312,42 @@ def test_a_job_whose_features_are_gone_waits_and_says_so():
     partition.receive(OTHER, batch.Ask(), ALICE)
     partition.keep()
     assert partition.machine.jobs[waits].holdings.keys() == {3}
+
+
+def says(partition, number, *features):
+    """A node announces what its host can do."""
+    told = Announce(number, f"node{number}", 1, *pct(number), 1, features=features)
+    partition.receive(pct(number), told)
+
+
+def test_what_hosts_can_do_is_a_feature_beside_those_of_the_nodes_file():
+    partition = Partition(4, 1)
+    partition.machine.nodes.features = {**HAVE, "criu": frozenset((0,))}
+    says(partition, 3, Feature.CRIU)
+    grant = partition.grant(spec(2), **constrained("criu"))
+    assert nodes_of(grant) == [0, 3]
+    assert nodes_of(partition.grant(spec(1), **constrained("gpu"))) == [1]
+
+
+def test_where_no_host_can_a_line_says_what_it_takes():
+    partition = Partition(2, 1)
+    says(partition, 1, Feature.CRIU)
+    says(partition, 1)
+    refused = partition.request(spec(1), waits=True, **constrained("criu"))
+    assert refused.code is Refusal.BAD_REQUEST
+    assert refused.text == (
+        "--constraint criu: no node has the feature criu; CRIU works on none, or its pct is not"
+        " root's (`yodctl doctor` there)"
+    )
+
+
+def test_who_waits_for_a_host_that_can_begins_where_one_says_so():
+    partition = Backfilled(2, 1, policy=Backfill)
+    says(partition, 0, Feature.CRIU)
+    held = partition.job(1, HOUR_S, spec=spec(1, 0))
+    waits = partition.job(1, HOUR_S, **constrained("criu"))
+    assert partition.has_slots(waits) == [False]
+    assert "without criu" in partition.row(waits).reason
+    says(partition, 1, Feature.CRIU)
+    assert partition.has_slots(waits) == [True]
+    partition.end(held)

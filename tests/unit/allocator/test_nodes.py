@@ -2,8 +2,8 @@
 
 import pytest
 
+from allocator.nodes.node import NodeConflictError
 from allocator.nodes.orders import RecordNode
-from allocator.nodes.table import NodeConflictError
 from native.ids import PortalId, Principal, PrincipalKind
 from native.limits import Limits
 from native.machine import Send

@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+from allocator.nodes.features import where
 from native.errors import UsageError
 from native.wire.alloc import NodeSpec
 from native.wire.load import Protocol
@@ -28,7 +29,7 @@ NONE = speech.Speech((), "not known")
 @pytest.fixture
 def within(monkeypatch, tmp_path):
     """A function: what becomes of members whose programs speak so."""
-    monkeypatch.setattr(criu, "find", lambda environment: "/usr/sbin/criu")
+    monkeypatch.setattr(contained, "find", lambda environment: "/usr/sbin/criu")
     monkeypatch.setattr(criu, "why_not", lambda program: "")
     monkeypatch.setattr(criu, "version", lambda program: "4.2")
     invocation = Invocation(
@@ -111,3 +112,20 @@ def test_a_restart_has_the_mpi_of_its_checkpoint(within):
     found = Restarted("kept/checkpoint.1", 2, [], "/", Backend.CRIU, "pmi1", None)
     (member,), _, mpi = within(NONE, NodeSpec(2, node_count=1), found=found)
     assert (member.spec.node_count, member.words[2], mpi) == (1, "restore", "pmi1")
+
+
+@pytest.mark.parametrize(
+    ("asked", "placed"),
+    [
+        ("", "criu"),
+        ("gpu", "gpu&criu"),
+        ("a|b", "(a|b)&criu"),
+        ("(a|b)&[c|d]", "(a|b)&[c|d]&criu"),
+        ("ib*4", "ib*4&criu"),
+    ],
+)
+def test_ranks_are_placed_where_criu_works_and_where_else_they_were_to_be(asked, placed):
+    there = {name: frozenset((1,)) for name in ("a", "b", "c", "d", "gpu", "ib", "criu")}
+    assert contained.constrained(asked, {}) == placed
+    assert where(there, placed, frozenset())
+    assert contained.constrained(asked, {b"YOD_CRIU": b"/own/criu"}) == asked

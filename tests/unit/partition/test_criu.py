@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from native.errors import UsageError
+from native.host.backends.criu import find
 from partition.checkpoint import criu
 from partition.doctor.host import findings
 from yod.plan.checkpoint import Backend
@@ -34,10 +35,10 @@ def test_the_variable_names_criu_before_the_search_path_does(tmp_path):
     for name in ("criu", "other"):
         (tmp_path / name).write_text("#!/bin/sh\n")
         (tmp_path / name).chmod(0o755)
-    assert criu.find({"PATH": str(tmp_path)}) == str(tmp_path / "criu")
+    assert find({"PATH": str(tmp_path)}) == str(tmp_path / "criu")
     named = {"PATH": str(tmp_path), "YOD_CRIU": str(tmp_path / "other")}
-    assert criu.find(named) == str(tmp_path / "other")
-    assert criu.find({"PATH": str(tmp_path), "YOD_CRIU": "/nowhere/criu"}) == ""
+    assert find(named) == str(tmp_path / "other")
+    assert find({"PATH": str(tmp_path), "YOD_CRIU": "/nowhere/criu"}) == ""
 
 
 def test_what_writes_ranks_down_is_chosen_by_name():

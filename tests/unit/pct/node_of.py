@@ -20,7 +20,7 @@ UNIX_TIME = 5000.0
 LIMITS = Limits(notice_s=1e6)  # nobody waits for so long
 
 
-def a_node(wanted=-1, slots=4, **limits) -> Node:
+def a_node(wanted=-1, slots=4, features=(), **limits) -> Node:
     return Node(
         name="n20",
         slots=slots,
@@ -31,6 +31,7 @@ def a_node(wanted=-1, slots=4, **limits) -> Node:
         limits=msgspec.structs.replace(LIMITS, **limits),
         is_signed=lambda data, mac: mac == b"mac of " + data[:4],
         unix_time=lambda: UNIX_TIME,
+        features=features,
     )
 
 
@@ -38,9 +39,9 @@ def accepted(number=20, epoch=77, heartbeat_s=10.0):
     return MessageReceived(BEBOPD, DAEMON, status.Accepted(number, epoch, heartbeat_s))
 
 
-def ready(slots=4, **limits) -> Node:
+def ready(slots=4, features=(), **limits) -> Node:
     """A node that bebopd has accepted as number 20."""
-    machine = a_node(slots=slots, **limits)
+    machine = a_node(slots=slots, features=features, **limits)
     machine.begin(0.0)
     machine.handle(accepted(), 0.0)
     return machine

@@ -1,0 +1,45 @@
+"""Which nodes have which features: by the nodes file, and by what their hosts can do. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from native.wire.status import Feature
+
+Nodes = frozenset[int]
+_NONE: Nodes = frozenset()
+
+
+class Featured:
+    """The features of all nodes.
+
+    Attributes:
+        named: the nodes that have each, by the nodes file.
+        changes: of what hosts can do, counted.
+    """
+
+    def __init__(self) -> None:
+        self.named: Mapping[str, Nodes] = {}
+        self.changes = 0
+        self._told: dict[int, tuple[Feature, ...]] = {}
+
+    def tell(self, number: int, features: tuple[Feature, ...]) -> None:
+        """A node has announced what its host can do."""
+        if features == self._told.get(number, ()):
+            return
+        self.changes += 1
+        if features:
+            self._told[number] = features
+        else:
+            del self._told[number]
+
+    def all(self) -> Mapping[str, Nodes]:
+        """The nodes that have each, by the one or the other."""
+        if not self._told:
+            return self.named
+        found = dict(self.named)
+        for feature in Feature:
+            told = frozenset(number for number, own in self._told.items() if feature in own)
+            if told:
+                found[feature.value] = found.get(feature.value, _NONE) | told
+        return found

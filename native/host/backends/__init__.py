@@ -1,0 +1,4 @@
+"""Programs that write processes down: where they are on this host.
+
+I/O. Imports nothing.
+"""
