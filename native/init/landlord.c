@@ -24,6 +24,7 @@
 #define PARENT_DIED SIGUSR1
 #define N_OWN_FDS 3
 #define TOLD_FD 3                       /* of a server, pct/pmix_server/own.py */
+#define SAY_FD 4                        /* likewise */
 
 struct guest {
     int32_t rank;
@@ -38,6 +39,7 @@ static struct {
     const struct house_order *order;
     int fd, signals;
     int told;                           /* by the server; -1: all, or there is none */
+    int said;                           /* to the user: standard error of a rank */
     char environment[ENVIRONMENT_BYTES];
     size_t n_told;
     const char *path;
@@ -79,7 +81,8 @@ static _Noreturn void be_server (int told)
 {
     setsid ();
     dup2 (told, TOLD_FD);
-    fds_close_others (&(int) { TOLD_FD }, 1);
+    dup2 (l.said, SAY_FD);
+    fds_close_others ((int[]) { TOLD_FD, SAY_FD }, 2);
     sigprocmask (SIG_SETMASK, l.order->before, NULL);
     execl ("/bin/sh", "sh", "-c", l.order->server, (char *) NULL);
     _exit (EXIT_NEVER_STARTED);
@@ -347,8 +350,9 @@ pid_t landlord_start (const struct house_order *order, int fd, const char *path)
     if (getppid () != first && getppid () != keeper)
         _exit (0);
     setsid ();
+    l.said = fcntl (STDERR_FILENO, F_DUPFD_CLOEXEC, FD_OTHERS);
     let_go_of_streams ();
-    fds_close_others (&fd, 1);
+    fds_close_others ((int[]) { fd, l.said }, 2);
     sigemptyset (&heard);
     sigaddset (&heard, PARENT_DIED);
     l.order = order;
@@ -366,5 +370,6 @@ pid_t landlord_start (const struct house_order *order, int fd, const char *path)
         begin ();
     if (order->server && l.init > 0)
         start_server ();
+    close (l.said);
     serve ();
 }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 
 from pct.pmix_server.keys import Code, Info, Type
 from pct.pmix_server.library import LibraryError, load
@@ -32,10 +33,15 @@ from pct.pmix_server.plain import (
 )
 from pct.pmix_server.server import Channel, Overheard, Server, prepare_environment
 
+SAY_FD = 4  # standard error of a rank
 TOLD_FD = 3  # the ranks' environment, or "!" and why there is none; then it is closed
 # Without them ranks would map a file of the server's, and Open MPI 4.1 look for other launchers.
 SETTINGS = {"PMIX_MCA_pmix_hwloc_hole_kind": "none"}
 OF_RANKS = (b"JSM_JSRUN_PORT=1",)
+NO_SPAWN = (
+    b"yod: MPI_Comm_spawn: a job with --checkpoint-by criu starts no further ranks; with"
+    b" --checkpoint-by signal it can\n"
+)
 _NAMES_MAX = 4096  # that are published at once
 
 
@@ -46,6 +52,7 @@ class Host(Channel):
         super().__init__(os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK))
         self._answers: list[Record] = []
         self._names: dict[bytes, KeyValue] = {}
+        self._has_said = False
 
     def send(self, message: Record) -> None:
         """Take a question; its answer is received next."""
@@ -78,12 +85,20 @@ class Host(Channel):
                     self._names.pop(key, None)
                 return Answer(serial, Code.SUCCESS, ())
             case SpawnPrograms(serial):
+                self._say_why_not()
                 return Answer(serial, Code.NOT_SUPPORTED, ())
             case GetTable(serial):
                 return Table(serial, ())
             case AbortJob(serial):  # the client ends when it is answered, and the job with it
                 return Answer(serial, Code.SUCCESS, ())
         return None
+
+    def _say_why_not(self) -> None:
+        """Say once why no ranks are started: the client hears a number of PMIx."""
+        if not self._has_said:
+            self._has_said = True
+            with suppress(OSError):  # that rank has ended
+                os.write(SAY_FD, NO_SPAWN)
 
 
 class OwnServer(Server):

@@ -111,6 +111,29 @@ def expected(size: int, steps: int) -> list[str]:
     return [f"rank {rank} of {size} has {had[rank]} of {sum(had)}" for rank in range(size)]
 
 
+# Asks for a further rank when the file `limit` is there.
+SPAWNS = r"""
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+int main (int count, char **words)
+{
+    MPI_Comm others;
+
+    MPI_Init (&count, &words);
+    MPI_Comm_set_errhandler (MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    printf ("job %s.\n", getenv ("YOD_JOB_ID"));
+    fflush (stdout);
+    while (access ("limit", F_OK) != 0)
+        usleep (10000);
+    if (MPI_Comm_spawn ("true", MPI_ARGV_NULL, 1, MPI_INFO_NULL, 0, MPI_COMM_SELF, &others,
+                        MPI_ERRCODES_IGNORE) != MPI_SUCCESS)
+        puts ("not spawned");
+    MPI_Finalize ();
+    return 0;
+}
+"""
 # Connects to the port that its argument names, and waits.
 OUTSIDE = """
 import os, socket, sys
@@ -302,3 +325,21 @@ def test_a_world_on_several_nodes_is_refused_before_it_starts(local, tmp_path, r
     done = local.yod(*kept, "-sz", "6", ring, "1", cwd=tmp_path, env=env)
     assert done.status != 0
     assert "on 1 node" in done.err
+
+
+def test_a_rank_that_spawns_where_none_can_be_started_has_the_user_told_why(
+    local, tmp_path, mpi_directory
+):
+    program = str(mpi_named("debian-openmpi", mpi_directory).compile("spawns", SPAWNS))
+    why = (
+        "yod: MPI_Comm_spawn: a job with --checkpoint-by criu starts no further ranks;"
+        " with --checkpoint-by signal it can\n"
+    )
+    job = Ring(local, tmp_path, (program,))
+    yod, job_id = job.begin(1, b".\n")
+    job.write_down(job_id, "--kill")
+    assert finish(yod).status == 75
+    job.let(1)
+    done = job.restart()
+    assert (done.status, done.out) == (0, "not spawned\n")
+    assert done.err.count(why) == 1
