@@ -1,5 +1,6 @@
 #include "restore.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
@@ -18,6 +19,7 @@
 #define WORD_BYTES 96
 #define LOCK "/run/yod-init.restore"
 #define GHOSTS "/dev/shm/*.cr.*.ghost"
+#define GHOST_IMAGE "ghost-file-"
 #define TURN_S 60
 
 static void has_waited (int signo)
@@ -25,10 +27,24 @@ static void has_waited (int signo)
     (void) signo;
 }
 
-/* One restore on a host at a time: criu makes files that had no name any more under
- * names like /dev/shm/NAME.cr.1.ghost, the same for each job that had such a file. Those
- * that are there meanwhile are what a restore that was killed has left. criu holds the
- * lock until it ends; one that hangs holds up nobody for longer than TURN_S. */
+/* Whether there are files that had no name any more; also if that cannot be seen. */
+static bool has_ghosts (const char *directory)
+{
+    DIR *images = opendir (directory);
+    struct dirent *entry;
+    bool has_some = !images;
+
+    while (!has_some && (entry = readdir (images)))
+        has_some = strncmp (entry->d_name, GHOST_IMAGE, sizeof (GHOST_IMAGE) - 1) == 0;
+    if (images)
+        closedir (images);
+    return has_some;
+}
+
+/* One restore of such files on a host at a time: criu makes them under names like
+ * /dev/shm/NAME.cr.1.ghost, the same for each job that had such a file. Those that are
+ * there meanwhile are what a restore that was killed has left. criu holds the lock until
+ * it ends; one that hangs holds up nobody for longer than TURN_S. */
 static void take_turn (void)
 {
     const struct sigaction wake = { .sa_handler = has_waited };
@@ -82,7 +98,8 @@ static _Noreturn void be_criu (const char *criu, const char *directory,
         words[n++] = "--inherit-fd";
         words[n++] = name;
     }
-    take_turn ();
+    if (has_ghosts (directory))
+        take_turn ();
     sigprocmask (SIG_SETMASK, before, NULL);
     execv (criu, (char **) words);
     _exit (127);
