@@ -1,11 +1,15 @@
 /* Leaves processes behind as badly as one can: a grandchild that called
  * setsid between two forks, one that ignores all it can, and a pair that fork
- * each other anew for ever. Prints their process ids; then waits itself, or
- * ends if it has an argument.
+ * each other anew, for ten minutes at most: nobody else could end them after a
+ * test that was killed. Prints their process ids; then waits itself, or ends if
+ * it has an argument.
  */
 #include <signal.h>
 #include <stdio.h>
+#include <time.h>
 #include <unistd.h>
+
+#define RESPAWN_S 600
 
 static void wait_for_ever (void)
 {
@@ -30,13 +34,16 @@ static void say (int write_fd)
 
 static void respawn (int fd)
 {
+    time_t until = time (NULL) + RESPAWN_S;
+
     say (fd);
-    for (int i = 0;; i++) {
+    for (int i = 0; time (NULL) < until; i++) {
         if (fork () > 0)
             _exit (0);
         if (i % 8 == 7)
             usleep (1000);
     }
+    _exit (0);
 }
 
 int main (int argc, char **argv)
