@@ -32,7 +32,7 @@ _TIME = "use -time T for a time limit: 90 minutes, 1:30:00; -t is -timing"
 _MEMBERS = "use a load file for several programs, a line each: yod LOAD-FILE"
 _BATCH = "that is for jobs that wait in a queue: yodjob submit --help"
 _AFTER = "use --after afterok:17 for a job, in an allocation afterok:17.3 for a step of it"
-_TRACING = "let ranks start it: yod sh -c 'exec strace -o trace.$YOD_RANK ./a.out'"
+_TRACING = "let ranks start it (yod sh -c 'exec strace -o trace.$YOD_RANK ./a.out')"
 _START = (
     "yod does not stop between the load and main; --pty=RANK gdb PROGRAM runs a rank in a"
     " debugger, yodjob stack shows where all ranks are"
