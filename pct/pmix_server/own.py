@@ -46,10 +46,15 @@ _NAMES_MAX = 4096  # that are published at once
 
 
 class Host(Channel):
-    """What a server asks of its PCT, where all ranks are its own."""
+    """What a server asks of its PCT, where all ranks are its own.
 
-    def __init__(self) -> None:
+    Args:
+        say_fd: the user is told things there.
+    """
+
+    def __init__(self, say_fd: int) -> None:
         super().__init__(os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK))
+        self._say_fd = say_fd
         self._answers: list[Record] = []
         self._names: dict[bytes, KeyValue] = {}
         self._has_said = False
@@ -98,7 +103,7 @@ class Host(Channel):
         if not self._has_said:
             self._has_said = True
             with suppress(OSError):  # that rank has ended
-                os.write(SAY_FD, NO_SPAWN)
+                os.write(self._say_fd, NO_SPAWN)
 
 
 class OwnServer(Server):
@@ -144,7 +149,7 @@ def _serve(libraries: tuple[bytes, ...], size: int, host: str) -> None:
     begin = Begin(libraries, False, name, host, os.getuid(), os.getgid(), directory)
     os.mkdir(directory, 0o700)
     try:
-        server = OwnServer(Host(), load(libraries, False), begin, directory)
+        server = OwnServer(Host(SAY_FD), load(libraries, False), begin, directory)
         with Overheard():
             server.start()
         added = server.add(size, host)
