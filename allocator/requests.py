@@ -113,7 +113,7 @@ class Requests:
         line = self._line, self._policy, self._slots, admission
         self.of_batch = BatchLine(*line, wall_clock, self._look_again)
         self._look_at: float | None = None  # at which others may begin
-        self._featured_at = 0  # the count of changes of what hosts can do, likewise
+        self._found_at = (0, 0)  # likewise of what hosts can do, and of names of nodes
         self._served_at = (0, 0)  # the counts of changes, when the line was last looked at
 
     def state(self, now: float) -> list[str]:
@@ -219,10 +219,10 @@ class Requests:
         self._line.rank_anew()
         self.limits_changed()
 
-    def _find_anew(self, *, only_constrained: bool = False) -> None:
+    def _find_anew(self, *, is_all: bool = True, is_featured: bool = True) -> None:
         for waiting in self._line:
             terms = waiting.request.terms
-            if terms.constraint or not only_constrained:
+            if is_all or (is_featured and terms.constraint) or waiting.where.may_grow:
                 waiting.follow(self._slots.where_by_now(terms, self._admission.nodes_of(terms)))
 
     # The line
@@ -254,9 +254,9 @@ class Requests:
 
     def serve(self, now: float) -> list[Action]:
         """Grant what fits now, up to the first that is to be waited for."""
-        if self._featured_at != self._nodes.featured.changes:
-            self._featured_at = self._nodes.featured.changes
-            self._find_anew(only_constrained=True)
+        before, self._found_at = self._found_at, (self._nodes.featured.changes, self._nodes.named)
+        if before != self._found_at:
+            self._find_anew(is_all=False, is_featured=before[0] != self._found_at[0])
         return [*self._serve_early(now), *self._serve_line(now)]
 
     def _serve_early(self, now: float) -> list[Action]:

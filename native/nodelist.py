@@ -32,7 +32,7 @@ def parse(text: str) -> tuple[int, ...]:
         )
     nodes: dict[int, None] = {}
     for item in text.split(","):
-        nodes.update(dict.fromkeys(_item(item, text)))
+        nodes.update(dict.fromkeys(numbers_of(item, text)))
     return tuple(nodes)
 
 
@@ -84,7 +84,15 @@ def named_nodes(nodes: Collection[int]) -> str:
     return ("node " if len(nodes) == 1 else "nodes ") + format_nodes(nodes)
 
 
-def _item(item: str, text: str) -> range:
+def numbers_of(item: str, text: str) -> range:
+    """The numbers of one item, in its order.
+
+    Args:
+        text: all of the list, for texts.
+
+    Raises:
+        UsageError: it is neither a number nor a range.
+    """
     first, dots, rest = item.partition(".")
     if not dots:
         number = _number(first, item, text)

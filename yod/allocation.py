@@ -161,6 +161,7 @@ def allocate(
     exclusive: bool = False,
     constraint: str = "",
     switches: str = "",
+    exclude: Nodes = (),
     partition: str = "",
     wait_s: float = inf,
     time_s: float = inf,
@@ -183,6 +184,7 @@ def allocate(
         exclusive: all slots of whole nodes, which nobody else uses.
         constraint: features of the nodes, such as ``gpu&ib``.
         switches: below so few leaf switches, as ``--switches``: ``1``, ``2@30:00``.
+        exclude: none of these nodes: numbers, or text such as ``3,5..7,n9``.
         partition: ``host:port``, ``unix:PATH`` or ``embedded``. Default: as docs/yod.md says.
         wait_s: how long to wait for nodes that others have.
         time_s: how long the allocation may last, in whole seconds.
@@ -211,6 +213,7 @@ def allocate(
         ("--distribution", distribution),
         ("--constraint", constraint or None),
         ("--switches", switches or None),
+        ("--exclude", text_of(exclude) or None),
     ):
         words += [option, str(count)] if count is not None else []
     words += ["--exclusive"] if exclusive else []

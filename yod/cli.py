@@ -66,6 +66,7 @@ OPTIONS = (
     Option(("--after",), True, "First others end: afterok:ID.", "KIND:ID"),
     Option(("--exclusive",), False, "Whole nodes, which nobody else uses."),
     Option(("--constraint",), True, "Nodes with these features: a&b, a|b.", "EXPR"),
+    Option(("--exclude", "-x"), True, "None of these nodes: 3,5..7,n9.", "L"),
     Option(("--switches",), True, "Below so few leaf switches, waiting for TIME.", "N[@TIME]"),
     Option(("-nice",), False, "Give way: end when another launch or job needs the slots."),
     Option(("--overlap",), False, "A step shares the slots of others."),

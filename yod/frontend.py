@@ -16,7 +16,6 @@ from msgspec.structs import replace
 from native import nodelist
 from native.errors import ProgramNotFoundError, UsageError, YodError
 from native.text import shown
-from native.wire.alloc import NodeSpec
 from native.wire.group import Dialect
 from yod import launching
 from yod.host import own
@@ -81,10 +80,6 @@ def run(given: Given, words: list[str]) -> int:
         return launching.run(prepared, invocation).command_status
 
 
-# Of the job, and not of the step that it consists of.
-_OF_THE_JOB = ("--detach", "--detach-on-hangup", "--partition", "--wait", "--immediate", "--after")
-
-
 def _detach(given: Given, words: list[str], invocation: Invocation) -> int:
     """Hand the launch in as a job of its own, and print its id."""
     if "--pty" in given:
@@ -92,28 +87,9 @@ def _detach(given: Given, words: list[str], invocation: Invocation) -> int:
     if not words:
         raise UsageError(f"--detach with {RESTART} DIR: name the program, too")
     members, _ = _members(given, words, invocation)
-    spec = members[0].spec
-    if len(members) > 1:
-        nodes = dict.fromkeys(number for member in members for number in member.spec.nodes)
-        is_anywhere = any(not member.spec.nodes for member in members)
-        slots = sum(member.spec.slots for member in members)
-        spec = NodeSpec(slots, () if is_anywhere else tuple(nodes))
-    line = [
-        f"{name}={value}" if value else name
-        for name, values in given.items()
-        if name not in _OF_THE_JOB
-        for value in values
-    ]
-    job_id, awaited = launching.detach(
-        ["yod", *line, "--", *words],
-        words[0],
-        spec,
-        _last(given, "--partition") or "",
-        _last(given, "--after") or "",
-    )
-    text = f"; it waits: {shown(awaited)}" if awaited else ""
-    print(job_id if "-quiet" in given else f"job {job_id} submitted{text}; yodjob attach {job_id}")
-    return 0
+    from yod import detaching  # few launches are detached
+
+    return detaching.detach(given, words, members)
 
 
 @contextmanager
@@ -189,6 +165,7 @@ def _prepared(given: Given, words: list[str], invocation: Invocation) -> Prepare
         is_exclusive="--exclusive" in given,
         constraint=_last(given, "--constraint") or "",
         switches=switches,
+        exclude=_excluded(given, invocation),
         gives_way="-nice" in given,
         wait_s=_wait_s(given),
         arity=_arity(given),
@@ -327,6 +304,15 @@ def _remote(given: Given) -> tuple[bytes, ...]:
     from yod.remote.directories import present  # few launches have any
 
     return present(given["--remote-io"], "--remote-io")
+
+
+def _excluded(given: Given, invocation: Invocation) -> str:
+    """The nodes that the job gets none of, as the user wrote them."""
+    if (text := _last(given, "--exclude")) is None:
+        return ""
+    from yod.plan.excluded import checked  # few launches have any
+
+    return checked(text, invocation.environment)
 
 
 def _stall_s(given: Given) -> float:

@@ -141,6 +141,7 @@ def submit(
     exclusive: bool = False,
     constraint: str | None = None,
     switches: str | None = None,
+    exclude: Nodes = (),
     partition: str = "",
 ) -> BatchJob:
     """Hand a script in; it runs when its slots are free.
@@ -157,6 +158,7 @@ def submit(
         exclusive: all slots of whole nodes, which nobody else uses.
         constraint: features of the nodes, such as ``gpu&ib``.
         switches: below so few leaf switches, as ``--switches``: ``1``, ``2@30:00``.
+        exclude: none of these nodes: numbers, or text such as ``3,5..7,n9``.
 
     Raises:
         YodError: it is not taken; the text says why.
@@ -177,6 +179,7 @@ def submit(
         "is_exclusive": exclusive,
         "constraint": constraint,
         "switches": switches,
+        "exclude": text_of(exclude) or None,
         "directory": None if cwd is None else os.fspath(cwd),
     }
     words = [] if script is None else [os.fspath(script), *arguments]

@@ -387,34 +387,6 @@ def run(prepared: Prepared, invocation: Invocation) -> Result:
     return result
 
 
-def detach(
-    words: Sequence[str], program: str, spec: NodeSpec, partition: str, after: str = ""
-) -> tuple[str, str]:
-    """Hand a launch in as a job that runs without a terminal.
-
-    Args:
-        words: its command line, the name first.
-        program: what it runs.
-        after: the jobs that it waits for, as the user wrote it; empty: for none.
-
-    Returns:
-        The job's id, and what it waits for; empty: for nothing.
-
-    Raises:
-        YodError: it is not taken.
-    """
-    from partition.submit import handing  # few launches are detached
-
-    if not handing.has_bebopd(partition, os.environ):
-        if after:
-            raise UsageError(f"--after {shown(after)}: {NOBODY_KNOWS}")
-        from partition.submit import alone
-
-        return alone.begin(spec, *handing.task_of(words, program)), ""
-    taken = handing.detach(words, program, spec, partition, os.environ, after)
-    return str(taken.job_id), taken.text
-
-
 def run_to_end(driver: Driver, reactor: Reactor, begin: Callable[[], None] | None = None) -> Result:
     """Begin a launch, and serve the loop until it is over.
 

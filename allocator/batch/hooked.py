@@ -36,7 +36,7 @@ SAID_MAX = 500  # characters of a hook's own words that a user sees
 
 _TERMS = (
     *("queue", "account", "licences", "nice", "constraint", "requeue_on", "requeue_lost"),
-    *("switches", "switches_s"),
+    *("switches", "switches_s", "exclude"),
 )
 _OWN = ("name", "time_s", "is_exclusive", "is_held", "begins", "deadline")
 CHANGED = (*_TERMS, *_OWN)  # what a hook may change: not what the script was written for

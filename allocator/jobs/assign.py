@@ -209,9 +209,17 @@ def fits_beside(
     return isinstance(attempt(specs, nodes, _placement(nodes, left), left_of), list)
 
 
-def shared_slots(nodes: NodeTable) -> Placement:
-    """The slots of all nodes that are up, for a step that shares them."""
-    return _placement(nodes, lambda node: node.slots if node.is_up else 0)
+def shared_slots(nodes: NodeTable, without: Collection[int] = ()) -> Placement:
+    """The slots of all nodes that are up, for a step that shares them.
+
+    Args:
+        without: but of none of these.
+    """
+
+    def slots(node: Node) -> int:
+        return node.slots if node.is_up and node.number not in without else 0
+
+    return _placement(nodes, slots)
 
 
 def _placement(nodes: NodeTable, free: Callable[[Node], int]) -> Placement:

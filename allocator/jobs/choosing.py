@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from msgspec.structs import replace
-
 from allocator.jobs.assign import (
     Picks,
     RequestRefused,
@@ -22,6 +20,8 @@ from native.errors import Refusal, UsageError
 from native.wire.alloc import NodeRequest, NodeSpec
 from native.wire.base import Terms
 from native.wire.placed import NodeSpan, spans_of
+
+NO_NODES: frozenset[int] = frozenset()
 
 
 def claim_of(uid: int, request: NodeRequest, is_batch: bool, where: Where = ANYWHERE) -> Claim:
@@ -51,29 +51,37 @@ class Chooser:
         self._name = name
         self.held = ""
 
-    def where(self, terms: Terms, among: frozenset[int]) -> Where:
+    def where(self, terms: Terms, among: frozenset[int], *, was_taken: bool = False) -> Where:
         """The nodes that a job may have by its terms.
 
         Args:
             among: those of its queue; empty: all.
+            was_taken: nodes to exclude may be unknown, and come later.
 
         Raises:
-            RequestRefused: what is said of their features is wrong.
+            RequestRefused: what is said of their features, or of nodes to exclude, is wrong.
         """
+        without, may_grow = NO_NODES, False
+        if terms.exclude:
+            from allocator.jobs.excluding import excluded  # few requests have any
+
+            them = excluded(terms.exclude, self._nodes, may_lack=was_taken)
+            without, may_grow = them.nodes, not them.is_whole
+        more = (terms.switches, without, may_grow)
         if not terms.constraint:
-            return Where(among, switches=terms.switches)
-        from allocator.nodes.features import where  # few requests have any
+            return Where(among, (), "", (), *more)
+        from allocator.nodes.features import where  # likewise
 
         try:
             found = where(self._nodes.features, terms.constraint, among)
-            return replace(found, switches=terms.switches)
+            return Where(found.nodes, found.one_of, found.constraint, found.least, *more)
         except UsageError as error:
             raise RequestRefused(Refusal.BAD_REQUEST, str(error)) from None
 
     def where_by_now(self, terms: Terms, among: frozenset[int]) -> Where:
-        """The same of a job that was taken: nowhere, if its features mean nothing any more."""
+        """The same of a job that was taken: nowhere, if they mean nothing any more."""
         try:
-            return self.where(terms, among)
+            return self.where(terms, among, was_taken=True)
         except RequestRefused:
             return Where(NOWHERE, (), terms.constraint)
 
@@ -185,6 +193,6 @@ class Chooser:
     def _placement_of(self, request: NodeRequest, claim: Claim) -> Placement:
         """The slots that a request may have now."""
         if request.overlaps:
-            return shared_slots(self._nodes)
+            return shared_slots(self._nodes, claim.without)
         placement = self._placement.admitting(claim)
         return placement.unused() if request.is_exclusive else placement

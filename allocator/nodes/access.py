@@ -59,6 +59,8 @@ class Where(Struct, frozen=True):
         one_of: all of them by one of these choices; empty: there is no more to it.
         constraint: what was asked for, for texts.
         switches: below at most so many leaf switches; 0: below any.
+        without: none of these nodes (``--exclude``).
+        may_grow: there may be more of those, as nodes come.
     """
 
     nodes: frozenset[int] = frozenset()
@@ -66,6 +68,8 @@ class Where(Struct, frozen=True):
     constraint: str = ""
     least: tuple[Least, ...] = ()
     switches: int = 0
+    without: frozenset[int] = frozenset()
+    may_grow: bool = False
 
 
 ANYWHERE = Where()
@@ -77,7 +81,7 @@ class Claim(Struct, frozen=True):
     Attributes:
         uid: whose job it is to be; ``ANYBODY``: of somebody for whom nothing is reserved.
         is_batch: it is a batch job, of ours or of a batch system that we are part of.
-        nodes, one_of, constraint, least, switches: as in :class:`Where`.
+        nodes, one_of, constraint, least, switches, without: as in :class:`Where`.
     """
 
     uid: int = ANYBODY
@@ -87,6 +91,7 @@ class Claim(Struct, frozen=True):
     constraint: str = ""
     least: tuple[Least, ...] = ()
     switches: int = 0
+    without: frozenset[int] = frozenset()
 
     def choices(self) -> list[Claim]:
         """A claim for each choice in ``one_of``; this one where that is empty."""
@@ -102,7 +107,7 @@ class Claim(Struct, frozen=True):
     def to(cls, where: Where, uid: int, is_batch: bool) -> Claim:
         """A user's claim to some nodes."""
         said = where.nodes, where.one_of, where.constraint, where.least, where.switches
-        return cls(uid, is_batch, *said)
+        return cls(uid, is_batch, *said, where.without)
 
     def may_have(self, access: Access) -> bool:
         """Whether the job may be given a node of this kind, if it is one of its queue."""

@@ -76,6 +76,8 @@ class Node(Struct, gc=False):  # of no cycle; there may be very many
 
     def closed_text(self, claim: Claim) -> str:
         """Why jobs of this claim are not given it: for whom it is kept; empty: they are."""
+        if self.number in claim.without:
+            return "excluded (--exclude)"
         if claim.nodes and self.number not in claim.nodes:
             return f"without {claim.constraint}" if claim.constraint else "not in its queue"
         if claim.may_have(self.access):

@@ -99,6 +99,9 @@ class ArrayPlacement:
             other = self._with(self._free)
             other.switches = claim.switches
             return other.admitting(replace(claim, switches=0))
+        if claim.without:
+            other = self._with(self._less(claim.without))
+            return other.admitting(replace(claim, without=frozenset()))
         if claim.nodes or claim.least:
             other = self._among(claim.nodes) if claim.nodes else self.copy()
             other.least = claim.least
@@ -118,6 +121,13 @@ class ArrayPlacement:
         free = self._free.copy()
         free[shut] = 0
         return self._with(free)
+
+    def _less(self, nodes: frozenset[int]) -> Ints:
+        """The free slots by node number, none on these nodes."""
+        numbers = _remembered(self._sets, nodes, lambda: nodes)
+        free = self._free.copy()
+        free[numbers[numbers < len(free)]] = 0
+        return free
 
     def _among(self, nodes: frozenset[int]) -> ArrayPlacement:
         """The same, with free slots on these nodes only."""

@@ -55,6 +55,7 @@ class ListPlacement:
         shut = [node for node, access in self._kept.items() if not claim.may_have(access)]
         if claim.nodes:
             shut += [node for node in self._free if node not in claim.nodes]
+        shut += [node for node in claim.without if node in self._free]
         if not shut and not claim.least:
             return self
         other = self._with(self._free | dict.fromkeys(shut, 0))

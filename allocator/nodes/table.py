@@ -120,7 +120,8 @@ class NodeTable:
     """All nodes by number.
 
     Attributes:
-        changes, described: of free slots, counted; of what nodes have beside these, likewise.
+        changes, described, named: of free slots, counted; of what nodes have beside these, and of
+            their names, likewise.
         empty: a placement in which all slots are free; None: to be made.
         closed: nodes of which no slot is given.
         exclusive: nodes that one job at a time has, whole.
@@ -161,7 +162,7 @@ class NodeTable:
         self._slots = 0
         self._up_count = 0
         self._rules = Rules(self._nodes)
-        self.changes = self.described = 0
+        self.changes = self.described = self.named = 0
         self.empty: Placement | None = None
         self.featured = Featured()
 
@@ -237,6 +238,10 @@ class NodeTable:
         """The name of a node that may not be in the table; empty: not known."""
         return self._numbers.name_of(number)
 
+    def names(self) -> dict[int, str]:
+        """Name by number, also of nodes that are not in the table."""
+        return self._numbers.names() | {node.number: node.name for node in self}
+
     def silent(self, since: float) -> list[Node]:
         """Nodes that are up and have not been heard from after this."""
         return [node for node in self if node.is_up and node.heard_at <= since]
@@ -279,6 +284,7 @@ class NodeTable:
         self._up_count += 1
         self._by_peer[node.peer] = node
         self._numbers.give(announce.name, number)
+        self.named += before is None or before[0] != node.name
         self.featured.tell(number, announce.features)
         if before != (node.name, node.address):
             self._rules.changed(number)

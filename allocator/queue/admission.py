@@ -30,6 +30,7 @@ WITHOUT_QUEUES = (
     "requeue_lost",
     "switches",
     "switches_s",
+    "exclude",
 )  # terms of a job where there are none
 ANY_NODES: frozenset[int] = frozenset()
 

@@ -29,6 +29,7 @@ LICENCES_MAX = 16  # kinds of one job
 LICENCE_MAX = 1 << 20  # of one kind
 PRIORITY_MAX = 1 << 32
 CONSTRAINT_MAX = 256  # characters of an expression of features
+EXCLUDE_MAX = 2048  # characters of a list of nodes and their names
 NICE_MAX = 1 << 30
 TIME_MAX_S = float(1 << 40)  # infinity and beyond are nobody's deadline
 
@@ -312,6 +313,7 @@ class Terms(Part, frozen=True):
         requeue_lost: it waits again when its nodes are lost.
         switches: it waits for nodes below at most so many leaf switches; 0: below any.
         switches_s: how long it does, once it would begin below more; 0: as bebopd's limit says.
+        exclude: nodes that it gets none of, by number or name, as users write them; empty: none.
     """
 
     queue: Name = ""
@@ -324,6 +326,7 @@ class Terms(Part, frozen=True):
     requeue_lost: bool = False
     switches: Annotated[int, Meta(ge=0, le=NODE_MAX)] = 0
     switches_s: Seconds = 0.0
+    exclude: Annotated[str, Meta(max_length=EXCLUDE_MAX)] = ""
 
 
 NO_TERMS = Terms()

@@ -61,6 +61,7 @@ def alloc(
     licences: str | None,
     constraint: str | None,
     switches: str | None,
+    exclude: str | None,
     warning: str | None,
     wait_s: float | None,
     partition: str,
@@ -100,7 +101,7 @@ def alloc(
         early(warning, time_s),
         is_exclusive,
         batch.id_of(os.environ),
-        terms(queue, account, licences, constraint=constraint, switches=switches),
+        terms(queue, account, licences, constraint=constraint, switches=switches, exclude=exclude),
     )
     try:
         status = hold(wanted, os.environ, partition=partition, is_quiet=is_quiet, debug=debug)

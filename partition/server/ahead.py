@@ -11,6 +11,7 @@ from importlib import import_module
 # tests/unit/test_house.py compares this with the imports in functions.
 MODULES = (
     "allocator.jobs.covering",
+    "allocator.jobs.excluding",
     "allocator.jobs.refusals",
     "allocator.jobs.shortage",
     "allocator.jobs.switches",
@@ -72,6 +73,7 @@ MODULES = (
     "pct.wireup.pmix",
     "pct.wireup.tools",
     "tomllib",
+    "yod.detaching",
     "yod.elsewhere",
     "yod.host.beside",
     "yod.host.clients",
@@ -82,6 +84,7 @@ MODULES = (
     "yod.plan.checkpointing",
     "yod.plan.cplant",
     "yod.plan.dialects",
+    "yod.plan.excluded",
     "yod.plan.files",
     "yod.plan.input",
     "yod.plan.switches",

@@ -29,7 +29,7 @@ from yod.plan.shape import ANY, is_about, with_option
 _SIZE, _TIME, _OUTPUT, _NAME, _DIRECTORY = "-sz", "-time", "-o", "-name", "-directory"
 _AFTER, _BEGIN, _DEADLINE, _ARRAY = "--after", "-begin", "-deadline", "-array"
 _QUEUE, _ACCOUNT, _LICENCES, _NICE = "-queue", "-account", "-licenses", "-nice"
-_CONSTRAINT, _SWITCHES = "--constraint", "--switches"
+_CONSTRAINT, _SWITCHES, _EXCLUDE = "--constraint", "--switches", "--exclude"
 _EXCLUSIVE, _HOLD, _REQUEUE = _FLAGS = "--exclusive", "-hold", "--requeue"  # have no value
 
 SLURM: tuple[tuple[tuple[str, ...], str], ...] = (
@@ -57,6 +57,7 @@ SLURM: tuple[tuple[tuple[str, ...], str], ...] = (
     (("L", "licenses"), _LICENCES),
     (("C", "constraint"), _CONSTRAINT),
     (("switches",), _SWITCHES),
+    (("x", "exclude"), _EXCLUDE),
     (("nice",), _NICE),
 )
 _SLURM_COSMETIC = frozenset(("comment", "mail-type", "mail-user", "q", "qos"))
@@ -158,6 +159,8 @@ def _check(words: list[str]) -> None:
                 terms(constraint=value)
             case "--switches":
                 terms(switches=value)
+            case "--exclude":
+                terms(exclude=value)
             case _ if is_about(name):
                 with_option(ANY, name, value)
 

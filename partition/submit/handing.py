@@ -49,7 +49,7 @@ _OF_THE_SHAPE = (
     "threads",
 )
 
-_TERMS = ("queue", "account", "licences", "nice", "requeue_on", "constraint", "switches")
+_TERMS = ("queue", "account", "licences", "nice", "requeue_on", "constraint", "switches", "exclude")
 
 
 class Taken(Struct, frozen=True):
@@ -186,6 +186,7 @@ def detach(
     partition: str,
     environment: Mapping[str, str],
     after: str = "",
+    exclude: str = "",
 ) -> Taken:
     """Hand a command line of yod in, whose job runs without a terminal.
 
@@ -193,13 +194,17 @@ def detach(
         words: the command line, the name first.
         program: what it runs.
         after: the jobs that it waits for, as the user wrote it; empty: for none.
+        exclude: nodes that it gets none of, likewise.
 
     Raises:
         UsageError, PartitionError: as :func:`submit`.
     """
     script = detached(words, program)
     waits_for = parse_after(after, has_name=True) if after else None
-    message = submission(script, spec, "", 0.0, "", "", partition=partition, after=waits_for)
+    terms = terms_of(exclude=exclude or None)
+    message = submission(
+        script, spec, "", 0.0, "", "", partition=partition, after=waits_for, terms=terms
+    )
     return _taken(_answer(message, partition, environment), [])
 
 

@@ -36,6 +36,7 @@ IN_QUEUE = {
     ),
     "licences": Option(("-licenses", "-L"), True, "Needed while it has slots.", "NAME:N"),
     "constraint": Option(("--constraint", "-C"), True, "Features of its nodes: a&b.", "EXPR"),
+    "exclude": Option(("--exclude", "-x"), True, "None of these nodes: 3,5..7,n9.", "L"),
     "switches": Option(("--switches",), True, "Below few leaf switches; 1@30:00.", "N[@TIME]"),
 }
 

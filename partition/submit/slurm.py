@@ -35,6 +35,7 @@ _OF_SRUN = frozenset(
         "-licenses",
         "--constraint",
         "--switches",
+        "--exclude",
     )
 )
 _OF_SALLOC = (_OF_SRUN | {"-time"}) - {"--after"}

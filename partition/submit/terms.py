@@ -15,6 +15,7 @@ from native.wire.base import (
     Terms,
 )
 from native.wire.batch import BY_FACTORS
+from yod.plan.excluded import checked
 from yod.plan.switches import parse as parse_switches
 
 STATUS_MAX = 255
@@ -28,6 +29,7 @@ def terms(
     requeue_on: str | None = None,
     constraint: str | None = None,
     switches: str | None = None,
+    exclude: str | None = None,
     *,
     requeue_lost: bool = False,
 ) -> Terms:
@@ -48,7 +50,13 @@ def terms(
         raise UsageError(f"--constraint: at most {CONSTRAINT_MAX} characters")
     count, wait_s = (0, 0.0) if switches is None else parse_switches(switches)
     whose = (queue or "", account or "", counted, given_up, again, constraint or "")
-    return Terms(*whose, requeue_lost=requeue_lost, switches=count, switches_s=wait_s)
+    return Terms(
+        *whose,
+        requeue_lost=requeue_lost,
+        switches=count,
+        switches_s=wait_s,
+        exclude="" if exclude is None else checked(exclude),
+    )
 
 
 def points(text: str) -> int:

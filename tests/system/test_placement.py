@@ -93,6 +93,42 @@ def test_who_wants_few_leaf_switches_waits_for_them_and_takes_more_at_its_time(j
     assert jobs.wait(*busy) == 0
 
 
+def test_a_job_of_any_kind_gets_none_of_the_nodes_that_its_user_excludes(jobs):
+    say = ("printenv", "YOD_NODE")
+    done = jobs.partition.yod("-x", "node[1-2]", "-sz", "2", *say)
+    assert (sorted(done.out.split()), done.err) == (["0", "3"], "")
+    done = jobs.yodjob("alloc", "-quiet", "--exclude", "0,node2", "-sz", "2", "yod", "-sz=2", *say)
+    assert sorted(done.out.split()) == ["1", "3"]
+    inside = ("yod", "-sz", "2", "--exclude", "2", "sh", "-c", "echo $YOD_NODE")
+    done = jobs.yodjob("alloc", "-quiet", "-sz", "3", *inside)
+    assert sorted(done.out.split()) == ["0", "1"]
+    detached = jobs.partition.yod("--detach", "-quiet", "-x", "0..2", "true").out.strip()
+    numbers = [
+        jobs.submit(text="#SBATCH --exclude=node[0-2]\ntrue"),
+        jobs.submit("-x", "0..1,node2", "--wrap", "true"),
+        detached,
+    ]
+    assert jobs.wait(*numbers) == 0
+    assert [jobs.row(number)["nodes"] for number in numbers] == [[3], [3], [3]]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "error"),
+    [
+        ("0..3", "1 rank requested, 0 slots there (nodes 0..3 are excluded (--exclude))"),
+        ("1,node9", "--exclude 1,node9: no node node9 here; this partition has nodes 0..3"),
+        ("1..", "--exclude: node list `1..`: `1..` is neither a number nor a range a..b"),
+        ("A=1", "--exclude A=1: -x names nodes here; ranks have the environment of yod: env NAME"),
+        ("PATH", "--exclude PATH: -x names nodes here; ranks have the environment of yod: env"),
+        ("a b", "--exclude `a b`: write nodes by number or name: 3,5..7,n9"),
+    ],
+)
+def test_an_exclusion_that_leaves_nothing_or_means_nothing_gets_one_line(jobs, nodes, error):
+    done = jobs.partition.yod("--wait=5", "--exclude", nodes, "true")
+    assert (done.status, done.out, done.err.count("\n")) == (125, "", 1), done.err
+    assert done.err.startswith(f"yod: {error}")
+
+
 def test_a_sites_own_policy_chooses_until_it_fails(start_local, installed):
     partition = start_local(4, slots=1, bebopd_options=["--placement", installed])
     assert nodes_of(partition, 2) == [2, 3]

@@ -74,6 +74,7 @@ class Rare(TypedDict, total=False):
             ``slurm,torch``.
         constraint: features of the nodes, such as ``gpu&ib``.
         switches: below so few leaf switches, as ``--switches``: ``1``, ``2@30:00``.
+        exclude: none of these nodes: numbers, or text such as ``3,5..7,n9``.
         nice: end when another launch or job needs the slots.
         stacks: show the stacks of ranks that die by a signal, as ``-bt``.
         trace: write the launch to this file, as a trace for Perfetto.
@@ -90,6 +91,7 @@ class Rare(TypedDict, total=False):
     rank_variables: str
     constraint: str
     switches: str
+    exclude: str | Sequence[int]
     nice: bool
     stacks: bool
     trace: Word

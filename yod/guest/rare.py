@@ -11,7 +11,7 @@ from native.errors import UsageError
 from native.host.userdirs import user_name
 from native.wire.group import RankFiles
 from yod.guest.choices import Rare
-from yod.plan import dialects, files, switches, timelimit
+from yod.plan import dialects, excluded, files, switches, timelimit
 from yod.plan.input import SHARED, parse
 from yod.plan.plan import Options, Style, TimeLimit
 from yod.plan.prepared import Records
@@ -47,6 +47,7 @@ def asked_for(rare: Rare, options: Options, records: Records) -> tuple[Options, 
         dialects=dialects.parse([rare["rank_variables"]]) if rare.get("rank_variables") else (),
         constraint=rare.get("constraint", ""),
         switches=switches.parse(rare["switches"]) if rare.get("switches") else (0, 0.0),
+        exclude=_excluded(rare),
         gives_way=rare.get("nice", False),
         wants_stacks=rare.get("stacks", False),
     )
@@ -58,6 +59,13 @@ def _files(rare: Rare) -> RankFiles | None:
     words = (("-o", rare.get("output", "")), ("-e", rare.get("error", "")))
     given = {option: [os.fsdecode(word)] for option, word in words if word}
     return files.chosen(given, user_name(os.getuid())) if given else None
+
+
+def _excluded(rare: Rare) -> str:
+    """The nodes that it gets none of."""
+    if not (nodes := rare.get("exclude")):
+        return ""
+    return excluded.checked(nodes if isinstance(nodes, str) else ",".join(map(str, nodes)))
 
 
 def _time_limit(rare: Rare) -> TimeLimit | None:

@@ -73,12 +73,13 @@ class Allocation:
             return self._too_long(f"lists of {listed} nodes in all, at most {alloc.LISTED_MAX}")
         options = plan.options
         terms = NO_TERMS
-        if options.constraint or options.gives_way or options.switches[0]:
+        if options.constraint or options.exclude or options.gives_way or options.switches[0]:
             terms = Terms(
                 constraint=options.constraint,
                 gives_way=options.gives_way,
                 switches=options.switches[0],
                 switches_s=options.switches[1],
+                exclude=options.exclude,
             )
         request = alloc.NodeRequest(
             specs,

@@ -65,6 +65,7 @@ class Options(Struct, frozen=True):
         constraint: features of the job's nodes (``--constraint``); empty: any.
         switches: below at most so many leaf switches, and the seconds to wait for so few
             (``--switches``); 0: any, and as bebopd says.
+        exclude: nodes that the job gets none of, as the user wrote them (``--exclude``).
         gives_way: the job ends when another one needs its slots (``-nice``).
         wait_s: how long to wait for nodes that others have; infinity: any time; 0: not at all;
             None: a step of an allocation, or what waits for other jobs, any time, another job
@@ -100,6 +101,7 @@ class Options(Struct, frozen=True):
     is_exclusive: bool = False
     constraint: str = ""
     switches: tuple[int, float] = (0, 0.0)
+    exclude: str = ""
     gives_way: bool = False
     wait_s: float | None = None
     arity: int = 0

@@ -3,6 +3,7 @@
 from collections import Counter
 from math import inf
 
+from allocator.jobs.excluding import excluded
 from allocator.jobs.grants import Owner
 from allocator.jobs.job import JobState
 from allocator.nodes.placement import ArrayPlacement
@@ -81,6 +82,7 @@ duration = "10:00"
 COUNTS = ("left*1&right*1", "[left*1|right*1]")
 CONSTRAINTS = ("", "", "left", "left&right", "[left|right]", *COUNTS)
 FEATURES = {"left": frozenset((0, 1)), "right": frozenset((1, 2))}
+EXCLUDED = ("", "", "0", "node1", "node[0-1]")
 LEAVES = (0, 0, 1)  # the leaf switch of each node
 LICENCES = ((), (), (("matlab", 1),), (("matlab", 2),))
 
@@ -116,7 +118,8 @@ class QueueWorld(World):
         is_small = wanted.size <= SLOTS and not wanted.nodes and queue != "corner"
         constraint = self.choose.choice(CONSTRAINTS) if is_small else ""
         switches = self.choose.choice((0, 0, 0, 1)), self.choose.choice((0.0, 5.0, 60.0))
-        return Terms(queue, "", *terms, 0, constraint, False, False, *switches)
+        exclude = self.choose.choice(EXCLUDED) if is_small and not constraint else ""
+        return Terms(queue, "", *terms, 0, constraint, False, False, *switches, exclude)
 
     def receive(self, peer, message, principal=ALICE):
         if isinstance(message, batch.Submit) and message.token[1] < 100:
@@ -203,7 +206,11 @@ class QueueWorld(World):
                 is_met = {"left": left, "left&right": left and right, "[left|right]": left or right}
                 one = [held.holdings.keys() & nodes for nodes in FEATURES.values()]
                 is_met |= {"left*1&right*1": all(one), "[left*1|right*1]": any(one)}
-                assert is_met[job.terms.constraint], "nodes without its features"
+                is_less = "*" in job.terms.constraint and held.state is JobState.RELEASING
+                assert is_less or is_met[job.terms.constraint], "nodes without its features"
+            if job.terms.exclude:
+                them = excluded(job.terms.exclude, self.machine.nodes, may_lack=True)
+                assert not held.holdings.keys() & them.nodes, "nodes that it excludes"
             if job.terms.queue == "corner":
                 assert held.holdings.keys() <= {0, 1}, "beyond the nodes of its queue"
         for name, queue in self.queues.rules.queues.items():

@@ -31,6 +31,8 @@ from partition.submit.slurm import ours
         ("salloc -n 8 -t 1:00:00", "yodjob alloc -sz 8 -time 1:00:00"),
         ("srun -n 4 -C gpu ./a", "yod -sz 4 --constraint gpu ./a"),
         ("salloc -N 2 ./work", "yodjob alloc -N 2 ./work"),
+        ("srun -x n3 ./a", "yod --exclude n3 ./a"),
+        ("sbatch --exclude=n3 job.sh", "yodjob submit --as-sbatch --exclude n3 job.sh"),
         ("squeue", "yodjob list"),
         ("squeue -j 17,18", "yodjob show 17 18"),
         ("squeue --jobs=17", "yodjob show 17"),

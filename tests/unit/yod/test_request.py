@@ -119,6 +119,14 @@ def test_rare_choices_are_those_of_the_command():
     assert made.records.trace_file == os.path.abspath("t")
 
 
+def test_nodes_to_exclude_are_a_text_or_numbers():
+    assert asked(["a"]).options.exclude == ""
+    assert asked(["a"], exclude="3,n9").options.exclude == "3,n9"
+    assert asked(["a"], exclude=[3, 9]).options.exclude == "3,9"
+    with pytest.raises(UsageError, match="--exclude `a b`: write nodes by number or name"):
+        asked(["a"], exclude="a b")
+
+
 def test_who_reads_the_input_may_be_named():
     def readers(ranks, has_input=True):
         options = request(["a"], has_input=has_input, size=9, stdin_ranks=ranks).options
