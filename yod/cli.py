@@ -30,6 +30,7 @@ OPTIONS = (
     Option(("-quiet", "-q"), False, "No status messages."),
     Option(("--completions",), False, "Show how each rank ended, and what it has used."),
     Option(("-bt",), False, "Show the stacks of ranks that die by a signal."),
+    Option(("-attach",), False, "Hold the ranks at their entry for debuggers, until Enter."),
     Option(("--stall",), True, "Show the stacks when no rank does anything for so long.", "T"),
     Option(("-file",), True, "Append the completion report to NAME.", "NAME"),
     Option(("--report",), True, "Append how the job ended to FILE, as a line of JSON.", "FILE"),

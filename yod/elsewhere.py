@@ -34,8 +34,8 @@ _BATCH = "that is for jobs that wait in a queue: yodjob submit --help"
 _AFTER = "use --after afterok:17 for a job, in an allocation afterok:17.3 for a step of it"
 _TRACING = "let ranks start it (yod sh -c 'exec strace -o trace.$YOD_RANK ./a.out')"
 _START = (
-    "yod does not stop between the load and main; --pty=RANK gdb PROGRAM runs a rank in a"
-    " debugger, yodjob stack shows where all ranks are"
+    "-attach holds all ranks at their entry, shows their processes, and goes on by Enter;"
+    " --pty=RANK gdb PROGRAM runs a rank in a debugger"
 )
 
 # By name without dashes. Letters first; then the original's; then long names.
@@ -60,7 +60,6 @@ TABLE = {
     "m": _ORDER,
     "W": _ENDS,
     "alloc": _START,
-    "attach": _START,
     "sleep": _START,
     "strace": _TRACING,
     "straceoptions": _TRACING,

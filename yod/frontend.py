@@ -82,8 +82,8 @@ def run(given: Given, words: list[str]) -> int:
 
 def _detach(given: Given, words: list[str], invocation: Invocation) -> int:
     """Hand the launch in as a job of its own, and print its id."""
-    if "--pty" in given:
-        raise UsageError("--detach and --pty exclude each other")
+    if option := next((each for each in ("--pty", "-attach") if each in given), ""):
+        raise UsageError(f"--detach and {option} exclude each other")
     if not words:
         raise UsageError(f"--detach with {RESTART} DIR: name the program, too")
     members, _ = _members(given, words, invocation)
@@ -183,6 +183,8 @@ def _prepared(given: Given, words: list[str], invocation: Invocation) -> Prepare
         stall_s=_stall_s(given),
         signals_group="--signal-tree" in given,
         stops_ranks="--stop-ranks" in given,
+        awaits_user="-attach" in given,
+        goes_by_enter="-attach" in given and bool(input_ranks) and os.isatty(0),
         ends_as_cplant=ends_as_cplant,
         shares_input=_last(given, "--stdin") == "shared",
     )
@@ -270,16 +272,14 @@ def _wait_s(given: Given) -> float | None:
         except ValueError:
             seconds = -1.0
         if text and not seconds > 0:
-            text = f"{option}={shown(text)}: seconds above 0, or {option} for {meaning}"
-            raise UsageError(text)
+            raise UsageError(f"{option}={shown(text)}: seconds above 0, or {option} for {meaning}")
         return seconds
     return None
 
 
 def _input_ranks(given: Given, is_batch: bool) -> Ranges:
     """The ranks that read standard input."""
-    text = _last(given, "--stdin")
-    if text is not None:
+    if (text := _last(given, "--stdin")) is not None:
         from yod.plan.input import parse  # few launches say it
 
         return parse(text)

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -38,6 +39,11 @@ void hold_start_some (struct keeper *k)
     }
 }
 
+static bool is_for_debuggers (const struct keeper *k, size_t index)
+{
+    return k->spec->ranks[index].program->hold == HOLD_FOR_DEBUGGERS;
+}
+
 static void release (struct keeper *k, size_t index)
 {
     struct rank *rank = &k->ranks[index];
@@ -45,6 +51,10 @@ static void release (struct keeper *k, size_t index)
     if (rank->state != RANK_HELD)
         return;
     rank->state = RANK_RELEASED;
+    if (rank->how == HELD_TRACE && is_for_debuggers (k, index)) {
+        kill (rank->unix_pid, SIGCONT);
+        return;
+    }
     if (k->spec->ranks[index].flags & RANK_IS_TRACED
         && trace_on (rank->unix_pid, rank->how == HELD_TRACE)
         && rank->how == HELD_TRACE)
@@ -99,6 +109,8 @@ void hold_at_entry (struct keeper *k, size_t index, enum held_how how)
         return;                         /* the message lies */
     rank->state = RANK_HELD;
     rank->how = how;
+    if (how == HELD_TRACE && is_for_debuggers (k, index))
+        trace_leave_stopped (rank->unix_pid);
     report_add (&k->box, REPORT_HELD, keeper_rank (k, index))
         ->value = (int) how;
     if (k->n_held++ == 0)

@@ -118,7 +118,7 @@ static void take_programs (struct cursor *c, struct spec *spec)
         program->path = take_string (c);
         program->cwd = take_string (c);
         program->argv = take_strings (c);
-        if (!c->problem && (hold > HOLD_BEFORE_EXEC || !*program->path
+        if (!c->problem && (hold > HOLD_FOR_DEBUGGERS || !*program->path
                             || program->argv.count == 0))
             c->problem = "a program is not valid";
     }

@@ -24,6 +24,7 @@ enum spec_hold {
     HOLD_AUTO = 0,                      /* preload where it works, else trace */
     HOLD_TRACE = 1,
     HOLD_BEFORE_EXEC = 2,
+    HOLD_FOR_DEBUGGERS = 3,             /* as auto; traced ranks then stopped */
 };
 
 enum spec_rank_flags {

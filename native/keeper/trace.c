@@ -55,6 +55,12 @@ void trace_release (pid_t child)
     ptrace (PTRACE_DETACH, child, NULL, NULL);
 }
 
+void trace_leave_stopped (pid_t child)
+{
+    kill (child, SIGSTOP);              /* it acts before the first instruction */
+    ptrace (PTRACE_DETACH, child, NULL, NULL);
+}
+
 /* --- before its end ------------------------------------------------------ */
 
 /* Without a handler these do not end a process. */

@@ -37,6 +37,10 @@ bool trace_on (pid_t child, bool is_at_exec);
 /* Release a child that stands at its exec. */
 void trace_release (pid_t child);
 
+/* Let go of a child that stands at its exec, and stays there until SIGCONT:
+ * others may trace it. */
+void trace_leave_stopped (pid_t child);
+
 /* Handle a stop of a traced process or thread, as wait reported it, where it
  * concerns the end of a rank.
  *   true   the rank is held; else nothing was done

@@ -48,6 +48,7 @@ class Hold(IntEnum):
     AUTO = 0  # preload the hold library where it works, else trace
     TRACE = 1
     BEFORE_EXEC = 2
+    FOR_DEBUGGERS = 3  # as AUTO; one that was traced is stopped by SIGSTOP, and free to be traced
 
 
 class HowHeld(IntEnum):
@@ -212,10 +213,9 @@ class RankEnded(Struct, frozen=True):
         was_released: it was held and let go before it ended.
         user_s, system_s, max_rss_bytes: of the process and the children it waited for.
         ended_at: seconds on the node's monotonic clock.
-        mpi_library: path of the MPI library that its program had mapped when it
-            returned or called exit, as the rank claims, or was seen to have mapped when
-            another program had taken its place; at most 199 bytes, of a longer one
-            the end after "..."; empty: none, it ended otherwise, or was not preloaded.
+        mpi_library: path of the MPI library that its program had mapped when it returned or called
+            exit, as the rank claims, or was seen to have mapped when another program had taken its
+            place; at most 199 bytes, of a longer one the end; empty: none, or it is not known.
         was_signalled: a signal ended it that the keeper had sent it before.
     """
 

@@ -121,8 +121,7 @@ class Mpi(Part, frozen=True):
         offered: the protocols; empty: none.
         is_certain: chosen by the user, or told by the program itself: a node that
             cannot offer one of them fails the load. Else it leaves that one out.
-        library: the MPI library that the program is linked to, or that its Python
-            will find; empty: not known, or several.
+        library: that of the program, or what its Python will find; empty: not known, or several.
         speaks: the protocols of that library, if the program is linked to it.
         libpmix: paths to try before the system's, in this order.
         is_libpmix_chosen: by the user: try no other.
@@ -166,6 +165,7 @@ class Load(JobMessage, frozen=True, tag="load.load"):
         stacks: how nodes look at those of ranks; None: the defaults.
         shares_input: each line of it goes to the rank that asks next (``--stdin shared``).
         signals_group: any signal to a rank is for its process group (``--signal-tree``).
+        awaits_user: go comes when the user says so: until then debuggers may trace the ranks.
     """
 
     credential: bytes
@@ -196,6 +196,7 @@ class Load(JobMessage, frozen=True, tag="load.load"):
     stacks: StackRules | None = None
     signals_group: bool = False
     shares_input: bool = False
+    awaits_user: bool = False
 
     def __post_init__(self) -> None:
         demand_fitting(self.nodes, self.runs)
@@ -405,8 +406,7 @@ class Outcome(Part, frozen=True):
     Attributes:
         wait_status: as waitpid gives it.
         was_released: it had been let go from its entry.
-        was_signalled: the signal that ended it was sent by its keeper, at a word of yod
-            or for the job's end; else it died of itself, or by somebody else.
+        was_signalled: its keeper had sent the signal that ended it: yod asked, or the job ended.
     """
 
     wait_status: U32

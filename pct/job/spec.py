@@ -70,8 +70,9 @@ def keeper_spec(
     member_of = members_of(arguments.members)
     used = sorted({member_of[rank] for rank in ranks})
     members = [arguments.members[number] for number in used]
+    hold = keeper.Hold.FOR_DEBUGGERS if message.awaits_user else keeper.Hold.AUTO
     programs = tuple(
-        keeper.ProgramSpec(paths[member.object_index], member.arguments, member.directory)
+        keeper.ProgramSpec(paths[member.object_index], member.arguments, member.directory, hold)
         for member in members
     )
     counted = counted_environments(ranks, member_of, arguments.members, gpus)
@@ -163,8 +164,8 @@ def _bound(
 
 
 def goes_alone(message: Load) -> bool:
-    """The keeper lets the ranks go: none waits for another node, or for a map of listeners."""
-    return len(message.nodes) == 1 and not message.mpi.has_portals
+    """The keeper lets the ranks go: none waits for another node, for listeners, or for the user."""
+    return len(message.nodes) == 1 and not (message.mpi.has_portals or message.awaits_user)
 
 
 def world_spec(

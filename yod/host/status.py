@@ -20,12 +20,14 @@ from yod.launch.machine import Launch
 from yod.launch.phases import Phase
 
 CANCEL_SIGNAL = 15  # SIGTERM: a job that is cancelled has the status of one that it ended
+_CONTINUE = 18  # SIGCONT
 
 _STATES = {
     Phase.ALLOCATING: State.PENDING,
     Phase.FORMING: State.CONFIGURING,
     Phase.LOADING: State.CONFIGURING,
     Phase.STARTING: State.CONFIGURING,
+    Phase.HELD: State.SUSPENDED,
     Phase.RUNNING: State.RUNNING,
     Phase.ENDING: State.COMPLETING,
     Phase.RESETTING: State.COMPLETING,
@@ -71,7 +73,7 @@ class Status:
             case job.Cancel():
                 return job.Accepted(), Interrupted(CANCEL_SIGNAL, by="yodjob")
             case job.Signal() | job.Suspend() | job.Resume():
-                if self._machine.phase is Phase.RUNNING:
+                if self._machine.phase is Phase.RUNNING or self._lets_go(request):
                     return job.Accepted(), _of_running(request)
                 state = _STATES[self._machine.phase].value
                 return job.Refused(f"the application is not running: {state}"), None
@@ -91,6 +93,11 @@ class Status:
                     return job.Accepted(), TimeLimitAsked(time_s)
                 return job.Refused("it has no time limit that can be changed here"), None
         raise PeerProtocolError(f"no such request: {request!r}")
+
+    def _lets_go(self, request: job.Request) -> bool:
+        """Whether it lets ranks go that are held for debuggers."""
+        is_go = request == job.Signal(_CONTINUE) or isinstance(request, job.Resume)
+        return is_go and self._machine.phase is Phase.HELD
 
     def ended(self) -> job.Ended | None:
         """What commands are told that wait; None: the launch has broken off."""

@@ -1,4 +1,4 @@
-"""What users ask of yod: interrupts, signals for the application, Ctrl-Z, suspension, leaving."""
+"""What users ask of yod: interrupts, signals for the ranks, Ctrl-Z, suspension, go, leaving."""
 
 from __future__ import annotations
 
@@ -13,17 +13,21 @@ from yod.launch.events import (
     Detach,
     DetachAsked,
     Detached,
+    InputRead,
     Interrupted,
     Leave,
     NotDetached,
+    ReadInput,
     SignalToPass,
     StopAsked,
     Suspend,
     SuspensionAsked,
     Tell,
 )
+from yod.launch.loading import Loading
 from yod.launch.phases import Progress
 from yod.launch.report import Report
+from yod.launch.running import Running
 from yod.launch.signals import Interrupts, Press, Stage
 from yod.launch.tree import Tree
 from yod.plan.plan import Options
@@ -55,8 +59,12 @@ class Control:
         report: Report,
         interrupts: Interrupts,
         ending: Ending,
+        loading: Loading,
+        running: Running,
     ) -> None:
         self.is_detached = False
+        self._loading = loading
+        self._running = running
         self._keeps_going = options.keeps_going
         self._outlives_hangup = options.detaches_on_hangup
         self._stops_ranks = options.stops_ranks
@@ -174,6 +182,24 @@ class Control:
             return self._send(signal.SIGSTOP)
         self._are_stopped = False
         return self._send(signal.SIGCONT)
+
+    # -- ranks that are held until the user says go ------------------------
+
+    def typed_while_held(self, event: InputRead, now: float) -> list[Action]:
+        """HELD: Enter lets the ranks go. So does the end of the input, which they have then."""
+        if not event.data:
+            return [*self._loading.go(now), *self._running.input_read(event, now)]
+        return self._loading.go(now) if event.data.endswith(b"\n") else [ReadInput(1)]
+
+    def signal_while_held(self, event: SignalToPass, now: float) -> list[Action]:
+        """HELD: SIGCONT lets the ranks go, as a command asks."""
+        if event.signal_number == signal.SIGCONT:
+            return self._loading.go(now)
+        return self.ignore_signal(event, now)
+
+    def resume_held(self, event: SuspensionAsked, now: float) -> list[Action]:
+        """HELD: a command lets the ranks go."""
+        return [] if event.is_on else self._loading.go(now)
 
     # -- the user leaves --------------------------------------------------
 

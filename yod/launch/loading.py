@@ -14,6 +14,7 @@ from yod.launch.events import (
     CopyToShared,
     NotShared,
     ObjectUndelivered,
+    ReadInput,
     SendObject,
     Shared,
     Tell,
@@ -28,6 +29,8 @@ from yod.launch.tree import Tree
 from yod.plan.plan import Plan, Style
 
 TRANSFER_BYTES_PER_S = 1e6  # a slower transfer counts as failed
+RANKS_NAMED = 16  # with a line for each; of more ranks each node has a line
+PIECES_NAMED = 32  # of such a line
 
 
 class Loading:
@@ -146,7 +149,28 @@ class Loading:
         if count := self._before_exec_count:
             text = f"{count} ranks were held before exec: tracing is forbidden on their nodes"
             actions.append(Tell(text, is_error=False))
-        actions += self._tree.send(load.Go(self._tree.job_id))
+        if self._plan.options.awaits_user:
+            return [*actions, *self._hold(now)]
+        return [*actions, *self.go(now)]
+
+    def _hold(self, now: float) -> list[Action]:
+        """Say how debuggers are attached to the ranks, and wait for the user's word."""
+        self._progress.enter(Phase.HELD, now)
+        by_enter = self._plan.options.goes_by_enter
+        how = "Enter lets them go, or" if by_enter else "they go by"
+        lines = (
+            "all ranks are held at their entry; debuggers attach on the nodes of the ranks:",
+            *debuggers(self._report),
+            f"{how} `yodjob resume ID`, from another terminal (`yodjob list` shows the id)",
+        )
+        # A line of a terminal is read up to its end: what is behind it is for the ranks.
+        return [*map(Tell, lines), *([ReadInput(1)] if by_enter else [])]
+
+    # -- HELD -------------------------------------------------------------
+
+    def go(self, now: float) -> list[Action]:
+        """STARTING, HELD: let all ranks go together."""
+        actions = self._tree.send(load.Go(self._tree.job_id))
         if self._plan.options.style is not Style.RAW:
             actions += self._outputs.credit_for_lines()
         self._progress.enter(Phase.RUNNING, now)
@@ -209,8 +233,38 @@ def load_message(plan: Plan, grant: alloc.Grant, limits: Limits) -> load.Load:
         remote=_remote(plan, limits),
         stacks=_stacks(plan, limits),
         signals_group=plan.options.signals_group,
+        awaits_user=plan.options.awaits_user,
         shares_input=plan.options.shares_input,
     )
+
+
+def debuggers(report: Report) -> list[str]:
+    """Lines that say where each rank is, as which process; of few, with the command for it."""
+    processes = sorted(report.unix_pids.items())
+    if len(processes) <= RANKS_NAMED:
+        where = report.node_names
+        return [
+            f"  rank {rank} on {where[report.node_of(rank)]}: gdb -p {unix_pid}"
+            for rank, unix_pid in processes
+        ]
+    runs: dict[int, list[list[int]]] = {}  # node -> first rank, its process, how many follow
+    for rank, unix_pid in processes:
+        own = runs.setdefault(report.node_of(rank), [])
+        if own and (rank - own[-1][0], unix_pid - own[-1][1]) == (own[-1][2], own[-1][2]):
+            own[-1][2] += 1
+        else:
+            own.append([rank, unix_pid, 1])
+    return [f"  on {report.node_names[node]}: {_pieces(own)}" for node, own in runs.items()]
+
+
+def _pieces(runs: list[list[int]]) -> str:
+    said = [
+        f"ranks {rank}-{rank + count - 1} are processes {unix_pid}-{unix_pid + count - 1}"
+        if count > 1
+        else f"rank {rank} is process {unix_pid}"
+        for rank, unix_pid, count in runs[:PIECES_NAMED]
+    ]
+    return ", ".join(said) + (", ..." if len(runs) > PIECES_NAMED else "")
 
 
 def _remote(plan: Plan, limits: Limits) -> Remote | None:

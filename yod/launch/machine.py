@@ -104,7 +104,9 @@ class Launch:
         self._notices = notices = Notices(plan, progress, tree, outputs, *names)
         loading = Loading(plan, progress, tree, report, outputs, spawner, ending, limits)
         running = Running(plan.options, progress, tree, report, spawner, ending, limits)
-        self._control = control = Control(plan.options, progress, tree, report, interrupts, ending)
+        self._control = control = Control(
+            plan.options, progress, tree, report, interrupts, ending, loading, running
+        )
         self._checkpoints = checkpoints = Checkpoints(
             plan, progress, tree, report, ending, limits.node_mtbf_s
         )
@@ -127,8 +129,9 @@ class Launch:
 
     @property
     def is_suspended(self) -> bool:
-        """Its ranks are stopped."""
-        return self.phase is Phase.RUNNING and self._control.is_suspended
+        """Its ranks are stopped, or held for debuggers."""
+        is_running = self.phase is Phase.RUNNING
+        return self.phase is Phase.HELD or (is_running and self._control.is_suspended)
 
     @property
     def is_detached(self) -> bool:
@@ -306,6 +309,12 @@ TABLE: dict[Phase, Row] = {
         **_BEFORE_GO,
         load.Loaded: Loading.loaded_below,
         load.Held: Loading.held,
+    },
+    Phase.HELD: {
+        **_BEFORE_GO,
+        InputRead: Control.typed_while_held,
+        SignalToPass: Control.signal_while_held,
+        SuspensionAsked: Control.resume_held,
     },
     Phase.RUNNING: {
         **_BEFORE_END,

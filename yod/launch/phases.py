@@ -4,6 +4,7 @@ ALLOCATING  bebopd has been asked for nodes
 FORMING     the load message was sent to the root; its vote is awaited
 LOADING     objects go down the tree
 STARTING    ranks are being brought to their entry
+HELD        all are there, and the user says when they go (``-attach``)
 RUNNING     go was sent
 ENDING      all done was sent
 RESETTING   every PCT that has not confirmed the end was told to reset
@@ -32,6 +33,7 @@ class Phase(Enum):
     FORMING = "form"
     LOADING = "load"
     STARTING = "start"
+    HELD = "hold"
     RUNNING = "run"
     ENDING = "end"
     RESETTING = "reset"
@@ -117,7 +119,7 @@ class Progress:
         self.phase = phase
         self.began.setdefault(phase, now)
         self.until = None if within_s is None else now + within_s
-        if phase is Phase.RUNNING:  # the user waits for the application, not for yod
+        if phase in (Phase.HELD, Phase.RUNNING):  # the user does not wait for yod
             self.waiting.end()
         else:
             self.waiting.begin(now)

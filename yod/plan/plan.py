@@ -84,6 +84,8 @@ class Options(Struct, frozen=True):
         signals_group: each signal reaches the helpers of a rank, too (``--signal-tree``).
         window: of the terminal that the only rank with input has (``--pty``); None: it has none.
         remote: directories whose files are yod's, as ranks see them (``--remote-io``).
+        awaits_user: the ranks are held at their entry until the user lets them go (``-attach``).
+        goes_by_enter: the user may do that at the terminal that is yod's standard input.
         ends_as_cplant: yod's exit status is as that of Cplant's (``--exit=cplant``).
     """
 
@@ -121,6 +123,8 @@ class Options(Struct, frozen=True):
     stops_ranks: bool = False
     shares_input: bool = False
     ends_as_cplant: bool = False
+    awaits_user: bool = False
+    goes_by_enter: bool = False
 
     @property
     def terminal_rank(self) -> int:

@@ -153,6 +153,7 @@ class Yod:
         self.ends: list[JobEnd | None] = []
         self.machine = Launch(plan(size, **options), limits, BEBOPD, "host:1")
         self.first = self.machine.begin(self.now)
+        self._how = {"limits": limits, **options}
 
     @property
     def phase(self) -> Phase:
@@ -206,6 +207,8 @@ class Yod:
     def to(self, phase: Phase) -> Yod:
         """Bring it there by the ordinary way."""
         ranks = range(self.size)
+        if phase is Phase.HELD:  # only then it is not the ordinary way
+            self.__init__(self.size, **self._how | {"awaits_user": True})
         if phase is Phase.ALLOCATING:
             return self
         self.from_bebopd(grant(self.size))
@@ -216,7 +219,7 @@ class Yod:
         if phase in (Phase.LOADING, Phase.STARTING):
             return self
         self.receive(held(*ranks))
-        if phase is Phase.RUNNING:
+        if phase in (Phase.HELD, Phase.RUNNING):
             return self
         self.receive(completions(*ranks))
         if phase is Phase.ENDING:

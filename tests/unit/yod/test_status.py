@@ -16,6 +16,7 @@ STATES = {
     Phase.FORMING: State.CONFIGURING,
     Phase.LOADING: State.CONFIGURING,
     Phase.STARTING: State.CONFIGURING,
+    Phase.HELD: State.SUSPENDED,
     Phase.RUNNING: State.RUNNING,
     Phase.ENDING: State.COMPLETING,
     Phase.RESETTING: State.COMPLETING,

@@ -1,0 +1,107 @@
+"""``yod -attach`` holds the ranks at their entry for debuggers, until the user lets them go."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+
+import pytest
+
+from tests.support.partition import BIN, Partition, finish
+from tests.support.terminal import CTRL_C, on_a_terminal
+from tests.support.wait import LIMIT_S, read_until, wait_for_exit
+
+PROGRAM = """
+#include <stdio.h>
+
+volatile int answer = 1;
+
+int main (void)
+{
+    char line[80] = "nothing";
+
+    if (fgets (line, sizeof (line), stdin))
+        line[4] = 0;
+    printf ("%d %s\\n", answer, line);
+    return 0;
+}
+"""
+LAST_WORDS = b"(`yodjob list` shows the id)\n"
+
+
+@pytest.fixture(params=["dynamic", "static"])
+def program(request, programs, tmp_path):
+    options = ["-static"] if request.param == "static" else []
+    return programs.compile(str(tmp_path / request.param), PROGRAM, *options)
+
+
+def processes(said: bytes) -> list[int]:
+    """The process of rank 0, 1, ..., as yod shows them."""
+    found = re.findall(rb"^yod:   rank (\d+) on \S+: gdb -p (\d+)$", said, re.MULTILINE)
+    assert [int(rank) for rank, _ in found] == list(range(len(found)))
+    return [int(unix_pid) for _, unix_pid in found]
+
+
+def debug(unix_pid: int, *commands: str) -> None:
+    words = [word for command in commands for word in ("-ex", command)]
+    done = subprocess.run(
+        ["gdb", "-nx", "-batch", "-p", str(unix_pid), *words],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=LIMIT_S,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def id_of(partition: Partition) -> str:
+    out = finish(partition.start_command(BIN / "yodjob", "list")).out
+    ((job_id, state),) = [(line.split()[0], line.split()[3]) for line in out.splitlines()[1:]]
+    assert state == "S"
+    return job_id
+
+
+def test_a_debugger_changes_a_rank_before_main_and_enter_lets_all_go(anywhere, programs, tmp_path):
+    program = programs.compile(str(tmp_path / "answers"), PROGRAM)
+    with on_a_terminal(anywhere, "-attach", "-sz", "3", program) as (yod, terminal):
+        said = read_until(terminal, LAST_WORDS)
+        assert b"yod: Enter lets them go, or `yodjob resume ID`" in said
+        ranks = processes(said)
+        debug(ranks[1], "set var *(int *) &answer = 42")
+        os.write(terminal, b"\nline\n")
+        said = read_until(terminal, b"ended with exit code 0\n")
+        assert yod.wait(timeout=LIMIT_S) == 0
+    lines = said.splitlines()
+    assert sorted(lines[:3]) == [b"1 line", b"1 nothing", b"42 nothing"]
+
+
+def test_a_static_program_is_held_for_a_debugger_too_and_goes_by_a_command(embedded, program):
+    with embedded.start_yod("-attach", program, stdin=subprocess.DEVNULL) as yod:
+        said = read_until(yod.stderr.fileno(), LAST_WORDS)
+        assert b"yod: they go by `yodjob resume ID`" in said
+        (rank,) = processes(said)
+        debug(rank, "set var *(int *) &answer = 42")
+        job_id = id_of(embedded)
+        assert finish(embedded.start_command(BIN / "yodjob", "resume", job_id)) == (0, "", "")
+        out, _ = yod.communicate(timeout=LIMIT_S)
+    assert (yod.returncode, out) == (0, b"42 nothing\n")
+
+
+def test_an_interrupt_ends_ranks_that_are_held(here, program):
+    with on_a_terminal(here, "-attach", "-sz", "2", program) as (yod, terminal):
+        ranks = processes(read_until(terminal, LAST_WORDS))
+        os.write(terminal, CTRL_C)
+        assert yod.wait(timeout=LIMIT_S) == -signal.SIGINT
+    for rank in ranks:
+        wait_for_exit(rank)
+
+
+def test_a_rank_that_is_killed_while_it_is_held_ends_the_job(embedded, program):
+    with embedded.start_yod("-attach", "-sz", "2", program, stdin=subprocess.DEVNULL) as yod:
+        ranks = processes(read_until(yod.stderr.fileno(), LAST_WORDS))
+        os.kill(ranks[1], signal.SIGKILL)
+        _, err = yod.communicate(timeout=LIMIT_S)
+    assert b"rank 1" in err
+    assert b"killed by SIGKILL before its entry" in err
+    assert yod.returncode == 125
