@@ -32,7 +32,6 @@ _TIME = "use -time T for a time limit: 90 minutes, 1:30:00; -t is -timing"
 _MEMBERS = "use a load file for several programs, a line each: yod LOAD-FILE"
 _BATCH = "that is for jobs that wait in a queue: yodjob submit --help"
 _AFTER = "use --after afterok:17 for a job, in an allocation afterok:17.3 for a step of it"
-_TRACING = "let ranks start it (yod sh -c 'exec strace -o trace.$YOD_RANK ./a.out')"
 _START = (
     "-attach holds all ranks at their entry, shows their processes, and goes on by Enter;"
     " --pty=RANK gdb PROGRAM runs a rank in a debugger"
@@ -61,9 +60,6 @@ TABLE = {
     "W": _ENDS,
     "alloc": _START,
     "sleep": _START,
-    "strace": _TRACING,
-    "straceoptions": _TRACING,
-    "stracenodes": _TRACING,
     "show": "programs carry no link version here; --dry-run shows what would be launched",
     "xxx": "programs carry no link version here",
     "Log": "-D -D shows each message",

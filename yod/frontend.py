@@ -33,6 +33,7 @@ from yod.plan.plan import (
     demand_arity,
     from_command_line,
     from_load_file,
+    strace_of,
 )
 from yod.plan.prepared import Prepared, Records
 from yod.plan.shape import ANY, is_about, with_option
@@ -184,6 +185,7 @@ def _prepared(given: Given, words: list[str], invocation: Invocation) -> Prepare
         signals_group="--signal-tree" in given,
         stops_ranks="--stop-ranks" in given,
         awaits_user="-attach" in given,
+        strace=strace_of(given),
         goes_by_enter="-attach" in given and bool(input_ranks) and os.isatty(0),
         ends_as_cplant=ends_as_cplant,
         shares_input=_last(given, "--stdin") == "shared",
@@ -264,8 +266,7 @@ def _last(given: Given, name: str) -> str | None:
 def _wait_s(given: Given) -> float | None:
     """How long to wait for nodes; None: the user has not said."""
     for option, else_s, meaning in (("--wait", inf, "any time"), ("--immediate", 0.0, "none")):
-        text = _last(given, option)
-        if text is None:
+        if (text := _last(given, option)) is None:
             continue
         try:
             seconds = float(text) if text else else_s
@@ -317,8 +318,7 @@ def _excluded(given: Given, invocation: Invocation) -> str:
 
 def _stall_s(given: Given) -> float:
     """How long the ranks may show no sign of life before they are looked at; 0: any time."""
-    text = _last(given, "--stall")
-    if text is None:
+    if (text := _last(given, "--stall")) is None:
         return 0.0
     from native import duration  # few launches
 
@@ -327,8 +327,7 @@ def _stall_s(given: Given) -> float:
 
 def _arity(given: Given) -> int:
     """Children of a node in the job's tree; 0: the user has not said."""
-    text = _last(given, "--arity")
-    if text is None:
+    if (text := _last(given, "--arity")) is None:
         return 0
     is_number = text.isascii() and text.isdigit() and len(text) <= 18
     return demand_arity(int(text) if is_number else 0, f"--arity {shown(text)}")

@@ -345,7 +345,7 @@ void child_run (const struct starter *starter, size_t index,
                      rank->rank);
     take_limits (&child);               /* last: a small limit could stop us */
     /* An auditing library would run user code before any preload. */
-    if ((hold == HOLD_AUTO || hold == HOLD_FOR_DEBUGGERS) && takes_preload
+    if (hold != HOLD_TRACE && hold != HOLD_BEFORE_EXEC && takes_preload
         && starter->may_preload
         && !find (environment, n_environment, "LD_AUDIT="))
         add_preload (&child, environment, n_environment);

@@ -55,6 +55,7 @@ struct keeper {
     bool is_go;
     size_t go_owed;                     /* bytes that the pipe has not taken */
     bool is_stopped;                    /* all descendants, by SIGSTOP */
+    bool has_spared;                    /* tracers have had their time */
     bool is_ending;
     bool has_children;
     int signal_fd;

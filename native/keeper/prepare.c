@@ -176,5 +176,6 @@ void prepare_keeper (struct keeper *k)
     k->ranks = calloc (k->spec->n_ranks, sizeof (*k->ranks));
     if (!k->ranks)
         give_up (k, EXIT_CAN_NOT, "no memory");
-    k->kill_wait_ms = KILL_WAIT_MIN_MS;
+    k->kill_wait_ms = k->spec->has_tracers ? KILL_WAIT_MAX_MS
+                                           : KILL_WAIT_MIN_MS;
 }

@@ -91,6 +91,12 @@ void signal_kill_rest (struct keeper *k, bool has_waited)
 {
     if (k->n_dying > 0 && !has_waited)
         return;
+    /* A tracer has last lines to write when its rank has ended. */
+    if (k->spec->has_tracers && !k->has_spared && !has_waited) {
+        signal_ranks (k, ALL_RANKS, SIGKILL);
+        return;
+    }
+    k->has_spared = true;
     if (has_waited && k->kill_wait_ms < KILL_WAIT_MAX_MS)
         k->kill_wait_ms *= 2;
     /* Stop whole groups first, by one call each: while hundreds of processes

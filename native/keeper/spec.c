@@ -115,10 +115,11 @@ static void take_programs (struct cursor *c, struct spec *spec)
         uint32_t hold = take_u32 (c);
 
         program->hold = (enum spec_hold) hold;
+        spec->has_tracers |= hold == HOLD_WITH_TRACER;
         program->path = take_string (c);
         program->cwd = take_string (c);
         program->argv = take_strings (c);
-        if (!c->problem && (hold > HOLD_FOR_DEBUGGERS || !*program->path
+        if (!c->problem && (hold > HOLD_WITH_TRACER || !*program->path
                             || program->argv.count == 0))
             c->problem = "a program is not valid";
     }

@@ -25,6 +25,7 @@ enum spec_hold {
     HOLD_TRACE = 1,
     HOLD_BEFORE_EXEC = 2,
     HOLD_FOR_DEBUGGERS = 3,             /* as auto; traced ranks then stopped */
+    HOLD_WITH_TRACER = 4,               /* as auto; it ends after its program */
 };
 
 enum spec_rank_flags {
@@ -80,6 +81,7 @@ struct spec {
     bool wants_portals;                 /* some rank does */
     bool has_terminal;                  /* likewise, and no other */
     bool is_traced;                     /* some rank is */
+    bool has_tracers;                   /* some program has one of its own */
     gid_t *groups;
     struct spec_limit *limits;
     const char *hold_library;          /* "": none, so always trace */

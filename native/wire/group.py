@@ -34,6 +34,7 @@ STILL_CHECKS = 8  # of a node, while it stands still for StackRules.stall_s
 DYING = 0  # number of what is seen of ranks that a signal ends, which nobody has asked for
 INPUTS_MAX = 1024
 REMOTE_MAX = 16  # directories
+STRACE_OPTIONS_MAX = 64
 
 Lines = Annotated[int, Meta(ge=0, lt=1 << 15)]
 
@@ -94,8 +95,24 @@ class Remote(Part, frozen=True):
         demand_no_nul(*self.directories)
 
 
+class Strace(Part, frozen=True):
+    """Ranks that run under strace, on their own nodes.
+
+    Attributes:
+        directory: of the files ``strace.JOB.RANK``; relative: to that of the ranks.
+        options: further ones of strace.
+    """
+
+    directory: Path
+    ranks: Inputs
+    options: Annotated[tuple[bytes, ...], Meta(max_length=STRACE_OPTIONS_MAX)] = ()
+
+    def __post_init__(self) -> None:
+        demand_no_nul(self.directory, *self.options)
+
+
 class StackRules(Part, frozen=True):
-    """When and how a node looks at the stacks of its ranks.
+    """When and how a node looks at the stacks of its ranks, or strace at what they do.
 
     Attributes:
         of_dying: at ranks that die by a signal.
@@ -103,6 +120,7 @@ class StackRules(Part, frozen=True):
         look_s: a look at all ranks of a node ends within this.
         dying_count: ranks of a node that wait for that before their end; more die unseen.
         most_bytes: of what one node sends.
+        strace: None: no rank runs under it.
     """
 
     of_dying: bool = False
@@ -110,6 +128,7 @@ class StackRules(Part, frozen=True):
     look_s: Interval = 20.0
     dying_count: Annotated[int, Meta(ge=1, le=DYING_MAX)] = 64
     most_bytes: Annotated[int, Meta(ge=1024, le=STACKS_MAX_BYTES)] = 32 * 1024
+    strace: Strace | None = None
 
 
 class Orphan(JobMessage, frozen=True, tag="group.orphan"):

@@ -1,8 +1,7 @@
 """Conversation `keeper`: a PCT and the process that owns a job's ranks on its node.
 
-Both ends are on one host and of one release, so this is no MessagePack but structs that C reads as
-they lie: see KEEPER.md in this folder. What a keeper is to start is the specification. Commands,
-16 bytes each, and reports, 256 bytes each and up to 32 a packet, go over a packet socket.
+Both are of one release, so this is no MessagePack but structs that C reads as they lie: KEEPER.md.
+What a keeper is to start is the specification. Commands and reports go over a packet socket.
 """
 
 from __future__ import annotations
@@ -49,6 +48,7 @@ class Hold(IntEnum):
     TRACE = 1
     BEFORE_EXEC = 2
     FOR_DEBUGGERS = 3  # as AUTO; one that was traced is stopped by SIGSTOP, and free to be traced
+    WITH_TRACER = 4  # as AUTO; before the rest is killed a tracer may write what it has seen
 
 
 class HowHeld(IntEnum):

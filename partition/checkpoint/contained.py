@@ -112,6 +112,8 @@ def demand_saveable(members: list[Member], options: Options) -> None:
         why = "--with-portals: it cannot save connections of ranks"
     elif options.wants_stacks:
         why = "-bt: it cannot save processes that are traced"
+    elif options.strace is not None:
+        why = "-strace: it cannot save processes that are traced"
     elif options.awaits_user:
         why = "-attach: a rank begins with yod-init, and not with its program"
     if why:

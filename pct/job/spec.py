@@ -120,6 +120,10 @@ def keeper_spec(
         specs = tuple(
             replace(each, environment=each.environment + pythons[each.program]) for each in specs
         )
+    if message.stacks is not None and message.stacks.strace is not None:
+        from pct.job.rules.straced import with_strace  # few jobs have any
+
+        programs, specs = with_strace(specs, programs, message, credential)
     is_alone = goes_alone(message)
     return _spec(message, arguments, credential, programs, specs, wireup, listen_nid, is_alone)
 

@@ -276,7 +276,7 @@ def _stacks(plan: Plan, limits: Limits) -> StackRules | None:
     """What the user asks for and the limits say, if it is not what nodes do anyway."""
     options = plan.options
     most = (limits.look_s, limits.dying_count, limits.stacks_bytes)
-    rules = StackRules(options.wants_stacks, options.stall_s, *most)
+    rules = StackRules(options.wants_stacks, options.stall_s, *most, options.strace)
     return None if rules == StackRules() else rules
 
 

@@ -1,4 +1,4 @@
-"""Files that the ranks write to instead of yod, as its options say. Pure."""
+"""Files that the ranks write to instead of yod, or strace about them, as its options say. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from native import pattern
 from native.errors import UsageError
 from native.text import shown
 from native.wire.base import PATH_MAX
-from native.wire.group import RankFiles
+from native.wire.group import STRACE_OPTIONS_MAX, RankFiles, Strace
+from yod.plan.input import parse
+from yod.plan.plan import RANK_0
 
 _APART = frozenset("tnN")  # codes that tell ranks or nodes apart
 _RANKS = frozenset("t")  # that tell ranks apart
@@ -35,6 +37,29 @@ def chosen(given: Mapping[str, Sequence[str]], user: str) -> RankFiles:
     }
     out = found.get("-o", b"")
     return RankFiles(out, found.get("-e", out), "--restart" in given)
+
+
+def traced(given: Mapping[str, Sequence[str]]) -> Strace:
+    """What ``-strace``, ``-straceoptions`` and ``-stracenodes`` say.
+
+    Raises:
+        UsageError: one is not as its option wants it, or another option excludes it.
+    """
+    for name in ("-straceoptions", "-stracenodes"):
+        if name in given and "-strace" not in given:
+            raise UsageError(f"{name}: only with -strace DIR")
+    for other in ("-bt", "-attach"):
+        if other in given:
+            raise UsageError(f"-strace and {other} exclude each other: a rank has one tracer")
+    directory = given["-strace"][-1].encode(errors="surrogateescape")
+    if not 0 < len(directory) <= PATH_MAX:
+        raise UsageError(f"-strace: a directory has 1 to {PATH_MAX} bytes")
+    words = given.get("-straceoptions", ("",))[-1].split()
+    if len(words) > STRACE_OPTIONS_MAX:
+        raise UsageError(f"-straceoptions: {len(words)} words, at most {STRACE_OPTIONS_MAX}")
+    ranks = parse(given["-stracenodes"][-1], "-stracenodes") if "-stracenodes" in given else RANK_0
+    options = tuple(word.encode(errors="surrogateescape") for word in words)
+    return Strace(directory, ranks, options)
 
 
 def _pattern(option: str, text: str, user: str, apart: frozenset[str]) -> bytes:

@@ -11,25 +11,28 @@ from yod.plan.plan import Ranges
 
 ALL: Ranges = ((0, SIZE_MAX - 1),)
 SHARED = "shared"
-_WORDS: dict[str, Ranges] = {"all": ALL, "none": (), SHARED: ALL}
+_WORDS: dict[str, Ranges] = {"all": ALL, SHARED: ALL, "none": ()}
 
 
-def parse(text: str) -> Ranges:
+def parse(text: str, option: str = "--stdin") -> Ranges:
     """What ``--stdin`` says: ``all``, ``shared``, ``none``, or a list of ranks: ``0,4..7``.
+
+    Args:
+        option: another one that names ranks, and has no input to share.
 
     Raises:
         UsageError: it says none of them.
     """
-    if text in _WORDS:
-        return _WORDS[text]
+    words = _WORDS if option == "--stdin" else {"all": ALL}
+    if text in words:
+        return words[text]
     try:
         ranges = nodelist.ranges(nodelist.parse(text))
     except UsageError:
-        raise UsageError(
-            f"--stdin {shown(text)}: all, shared, none, or ranks, as in 0,4..7"
-        ) from None
+        said = f"{option} {shown(text)}: {', '.join(words)}, or ranks, as in 0,4..7"
+        raise UsageError(said) from None
     if len(ranges) > INPUTS_MAX:
-        raise UsageError(f"--stdin: {len(ranges)} ranges of ranks, at most {INPUTS_MAX}")
+        raise UsageError(f"{option}: {len(ranges)} ranges of ranks, at most {INPUTS_MAX}")
     return tuple(ranges)
 
 

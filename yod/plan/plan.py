@@ -6,6 +6,7 @@ of Cplant's yod.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from math import inf
 
@@ -14,7 +15,7 @@ from msgspec import Struct
 from native.errors import UsageError
 from native.wire.alloc import NodeSpec
 from native.wire.base import ARITY_MAX, NO_DEPENDENCY, SIZE_MAX, Dependency
-from native.wire.group import Dialect, RankFiles, Window
+from native.wire.group import Dialect, RankFiles, Strace, Window
 from native.wire.load import Arguments, Mpi, ShippedObject
 from yod.plan.checkpoint import Checkpointing
 from yod.plan.loadfile import Line
@@ -85,6 +86,7 @@ class Options(Struct, frozen=True):
         window: of the terminal that the only rank with input has (``--pty``); None: it has none.
         remote: directories whose files are yod's, as ranks see them (``--remote-io``).
         awaits_user: the ranks are held at their entry until the user lets them go (``-attach``).
+        strace: which ranks run under it (``-strace``); None: none does.
         goes_by_enter: the user may do that at the terminal that is yod's standard input.
         ends_as_cplant: yod's exit status is as that of Cplant's (``--exit=cplant``).
     """
@@ -125,6 +127,7 @@ class Options(Struct, frozen=True):
     ends_as_cplant: bool = False
     awaits_user: bool = False
     goes_by_enter: bool = False
+    strace: Strace | None = None
 
     @property
     def terminal_rank(self) -> int:
@@ -253,6 +256,19 @@ def from_load_file(
         members.append(Member(spec, line.words, line.origin))
     demand_size(members)
     return members, warnings
+
+
+def strace_of(given: Mapping[str, Sequence[str]]) -> Strace | None:
+    """Which ranks run under strace, as the options say; None: none does.
+
+    Raises:
+        UsageError: the text names the option.
+    """
+    if not any(option.startswith("-strace") for option in given):
+        return None
+    from yod.plan.files import traced  # few launches ask for it
+
+    return traced(given)
 
 
 def demand_size(members: list[Member]) -> None:

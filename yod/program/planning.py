@@ -58,6 +58,10 @@ def make_plan(
 
         option = "--stdin" if options.window is None else "--pty"
         check(options.input_ranks, size, option)
+    if options.strace is not None:
+        from yod.plan.input import check  # likewise
+
+        check(options.strace.ranks, size, "-stracenodes")
     mpi, mpi_reason, libraries = speech.mpi_of(
         [
             speech.Program(path, member.words[1:])
