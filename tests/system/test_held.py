@@ -13,6 +13,8 @@ from tests.support.partition import BIN, Partition, finish
 from tests.support.terminal import CTRL_C, on_a_terminal
 from tests.support.wait import LIMIT_S, read_until, wait_for_exit
 
+pytestmark = pytest.mark.warm
+
 PROGRAM = """
 #include <stdio.h>
 
@@ -37,22 +39,26 @@ def program(request, programs, tmp_path):
     return programs.compile(str(tmp_path / request.param), PROGRAM, *options)
 
 
+def shown(said: bytes) -> list[tuple[str, int]]:
+    """The node and the process of rank 0, 1, ..."""
+    found = re.findall(rb"^yod:   rank (\d+) on (\S+): gdb -p (\d+)$", said, re.MULTILINE)
+    assert [int(rank) for rank, _, _ in found] == list(range(len(found)))
+    return [(node.decode(), int(unix_pid)) for _, node, unix_pid in found]
+
+
 def processes(said: bytes) -> list[int]:
-    """The process of rank 0, 1, ..., as yod shows them."""
-    found = re.findall(rb"^yod:   rank (\d+) on \S+: gdb -p (\d+)$", said, re.MULTILINE)
-    assert [int(rank) for rank, _ in found] == list(range(len(found)))
-    return [int(unix_pid) for _, unix_pid in found]
+    return [unix_pid for _, unix_pid in shown(said)]
 
 
-def debug(unix_pid: int, *commands: str) -> None:
-    words = [word for command in commands for word in ("-ex", command)]
-    done = subprocess.run(
-        ["gdb", "-nx", "-batch", "-p", str(unix_pid), *words],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=LIMIT_S,
-    )
-    assert done.returncode == 0, done.stderr
+def set_answer(partition: Partition, node: str, unix_pid: int) -> None:
+    """By a debugger, on the node."""
+    words = ["gdb", "-nx", "-batch", "-p", str(unix_pid), "-ex", "set var *(int *) &answer = 42"]
+    hosts = {host.name: host for host in getattr(partition, "hosts", ())}
+    if node in hosts:
+        hosts[node].run(words, check=True)
+    else:
+        streams = {"stdin": subprocess.DEVNULL, "capture_output": True}
+        subprocess.run(words, check=True, timeout=LIMIT_S, **streams)
 
 
 def id_of(partition: Partition) -> str:
@@ -67,12 +73,10 @@ def test_a_debugger_changes_a_rank_before_main_and_enter_lets_all_go(anywhere, p
     with on_a_terminal(anywhere, "-attach", "-sz", "3", program) as (yod, terminal):
         said = read_until(terminal, LAST_WORDS)
         assert b"yod: Enter lets them go, or `yodjob resume ID`" in said
-        ranks = processes(said)
-        debug(ranks[1], "set var *(int *) &answer = 42")
+        set_answer(anywhere, *shown(said)[1])
         os.write(terminal, b"\nline\n")
-        said = read_until(terminal, b"ended with exit code 0\n")
+        lines = read_until(terminal, b"\n", times=3).splitlines()
         assert yod.wait(timeout=LIMIT_S) == 0
-    lines = said.splitlines()
     assert sorted(lines[:3]) == [b"1 line", b"1 nothing", b"42 nothing"]
 
 
@@ -80,8 +84,7 @@ def test_a_static_program_is_held_for_a_debugger_too_and_goes_by_a_command(embed
     with embedded.start_yod("-attach", program, stdin=subprocess.DEVNULL) as yod:
         said = read_until(yod.stderr.fileno(), LAST_WORDS)
         assert b"yod: they go by `yodjob resume ID`" in said
-        (rank,) = processes(said)
-        debug(rank, "set var *(int *) &answer = 42")
+        set_answer(embedded, *shown(said)[0])
         job_id = id_of(embedded)
         assert finish(embedded.start_command(BIN / "yodjob", "resume", job_id)) == (0, "", "")
         out, _ = yod.communicate(timeout=LIMIT_S)

@@ -12,6 +12,8 @@ import pytest
 from tests.support.partition import finish
 from tests.support.wait import LIMIT_S, read_until
 
+pytestmark = pytest.mark.warm
+
 PRINTS = ("import os, sys; rank = os.environ['YOD_RANK']; "
           "os.write(1, f'{rank} {os.getpid()}\\n'.encode())")  # fmt: skip
 LISTENS = """
@@ -33,8 +35,11 @@ def traces(directory: Path) -> dict[int, str]:
 
 @pytest.fixture
 def directory(tmp_path):
-    (tmp_path / "traces").mkdir()
-    return tmp_path / "traces"
+    """In which ranks of any user can write."""
+    found = tmp_path / "traces"
+    found.mkdir()
+    found.chmod(0o777)
+    return found
 
 
 def test_each_rank_that_is_named_has_a_trace_of_its_own_to_the_end(anywhere, directory):
