@@ -31,6 +31,7 @@ READ_BYTES = 4 << 20
 _NO_LAUNCH = (
     "-help",
     "--version",
+    "-attach",
     "--dry-run",
     "--detach",
     "--pty",

@@ -11,9 +11,7 @@ import pytest
 
 from tests.support.partition import BIN, Partition, finish
 from tests.support.terminal import CTRL_C, on_a_terminal
-from tests.support.wait import LIMIT_S, read_until, wait_for_exit
-
-pytestmark = pytest.mark.warm
+from tests.support.wait import LIMIT_S, read_until, wait_for_exit, wait_until
 
 PROGRAM = """
 #include <stdio.h>
@@ -62,10 +60,15 @@ def set_answer(partition: Partition, node: str, unix_pid: int) -> None:
 
 
 def id_of(partition: Partition) -> str:
-    out = finish(partition.start_command(BIN / "yodjob", "list")).out
-    ((job_id, state),) = [(line.split()[0], line.split()[3]) for line in out.splitlines()[1:]]
-    assert state == "S"
-    return job_id
+    """Of the only job, which has it soon after it has nodes."""
+
+    def listed() -> list[list[str]]:
+        lines = finish(partition.start_command(BIN / "yodjob", "list")).out.splitlines()
+        return [line.split() for line in lines[1:]]
+
+    (job,) = wait_until(listed, what="a job")
+    assert job[3] == "S"
+    return job[0]
 
 
 def test_a_debugger_changes_a_rank_before_main_and_enter_lets_all_go(anywhere, programs, tmp_path):
