@@ -7,7 +7,8 @@ takes along the same line at the heads of all other queues.
     complete   every source that may still write has the same line at its head: it leaves
     due        a line has waited for the window: it leaves, and so does all before it in its
                queue. Where another source has the same line further back, what is before it
-               there leaves first, so that both leave as one
+               there leaves first, so that both leave as one. Lines that would hold up the
+               loop for long, as many short ones in different orders, leave unfolded
     no room    more than half an output window is held: the oldest lines leave, as when due
     passed     what is no line of text leaves as it is, for its rank alone: a line that is not
                ended in the window, a line that is longer than a message, and what has NULs
@@ -26,6 +27,7 @@ from pct.job.rules.folding import Bundle, Index, Owed, Part, Runs, Source, commo
 from pct.job.rules.relay import OutputRelay
 
 _LOOK_BYTES = 16 * 1024  # of each queue, for a line that is due elsewhere
+STEPS_MAX = 1024  # for one part; each looks at all queues, and the loop waits meanwhile
 
 
 class MergingRelay(OutputRelay):
@@ -34,6 +36,9 @@ class MergingRelay(OutputRelay):
     Args:
         window_s: how long a line waits for the same line of others.
         places: of the children.
+
+    Attributes:
+        steps: in which queues were compared, counted.
     """
 
     def __init__(
@@ -52,6 +57,7 @@ class MergingRelay(OutputRelay):
         self._index = Index()
         self._unindexed: dict[Source, None] = {}  # have parts that were not looked at
         self._tails: dict[Source, int] = {}  # have the beginning of one: the rank
+        self.steps = 0
 
     @property
     def is_empty(self) -> bool:
@@ -100,8 +106,8 @@ class MergingRelay(OutputRelay):
     def pass_on(self, place: int, message: Output) -> None:
         """Take what a child has passed. It waits for nothing but what its rank wrote before."""
         source = self._below.setdefault(place, Source())
-        rank = message.rank
-        while any(first <= rank <= last for part in source.parts for first, last, _ in part.runs):
+        last = next((part for part in reversed(source.parts) if _has(part, message.rank)), None)
+        while last is not None and last.size:
             self._release(source)
         self._outbox.append((((place, cost(message)),), message))
 
@@ -245,7 +251,7 @@ class MergingRelay(OutputRelay):
 
     def _settle(self, fresh: Source | None) -> None:
         """Send what need not wait, or may not."""
-        if fresh is None or (fresh.parts and len(fresh.parts) == 1):
+        if fresh is None or len(fresh.parts) == 1:
             self._send_complete()
         while self._held_bytes > self._room_bytes:
             if self._pending:
@@ -287,12 +293,13 @@ class MergingRelay(OutputRelay):
             return
         alone = 0
         missed: set[bytes] = set()  # no other has them near its head
+        last_step = self.steps + STEPS_MAX
         lines = iter(lead.begin(part.size - 1).split(b"\n"))
         for line in lines:
             alone += len(line) + 1
-            if line not in shared or line in missed:
+            if line not in shared or line in missed or self.steps >= last_step:
                 continue
-            if count := self._together(lead, line + b"\n", alone - len(line) - 1):
+            if count := self._together(lead, line + b"\n", alone - len(line) - 1, last_step):
                 alone = 0
                 missed.clear()
                 for _ in range(count - 1):  # left with this one
@@ -302,12 +309,16 @@ class MergingRelay(OutputRelay):
         if alone:
             self._alone(lead, alone)
 
-    def _together(self, lead: Source, line: bytes, before: int) -> int:
+    def _together(self, lead: Source, line: bytes, before: int, last_step: int) -> int:
         """Send a line of a source with all that have it, after what is before it there.
+
+        Args:
+            last_step: behind it that leaves each queue alone.
 
         Returns:
             How many lines have left with it, that one too; 0: none, as no other has it.
         """
+        self.steps += 1
         found = [other for other in self._pending if other is not lead and _place(other, line)]
         if not found:
             return 0
@@ -315,8 +326,10 @@ class MergingRelay(OutputRelay):
             self._alone(lead, before)
         for other in found:
             at = _place(other, line) - 1
-            while at > 0:
+            while at > 0 and self.steps < last_step:
                 at -= len(self._fold(other, at))
+            if at > 0:
+                self._alone(other, at)
         return self._fold(lead, lead.parts[0].size).count(b"\n")
 
     def _alone(self, lead: Source, size: int) -> None:
@@ -333,6 +346,7 @@ class MergingRelay(OutputRelay):
         Returns:
             What has left each queue, at most ``most`` bytes.
         """
+        self.steps += 1
         head = lead.head()
         members = [lead]
         run_count = len(lead.parts[0].runs)
@@ -373,6 +387,11 @@ class MergingRelay(OutputRelay):
         last = self._outbox[-1] if self._outbox else None
         if not (isinstance(last, Bundle) and last.takes(runs, block, owed)):
             self._outbox.append(Bundle(runs, block, owed))
+
+
+def _has(part: Part, rank: int) -> bool:
+    """Whether some of it is a rank's."""
+    return any(first <= rank <= last for first, last, _ in part.runs)
 
 
 def _place(source: Source, line: bytes) -> int:

@@ -10,7 +10,7 @@ from native.errors import PeerProtocolError
 from native.nodelist import format_cpus
 from native.wire.base import DATA_MAX
 from native.wire.io import RUNS_MAX, Lines, Output, cost
-from pct.job.rules.merge import MergingRelay
+from pct.job.rules.merge import STEPS_MAX, MergingRelay
 from pct.tree.collective import SELF
 
 JOB_ID = 5
@@ -142,6 +142,26 @@ def test_lines_that_two_ranks_share_leave_before_the_line_that_a_third_has_too()
         relay.read(SELF, rank, b"seed\nmesh\n", 0.0)
     relay.due(0.05)
     assert took(relay) == [("1-2", b"seed\n"), ("0-2", b"mesh\n")]
+
+
+def test_many_short_lines_in_different_orders_do_not_hold_up_the_loop_for_long() -> None:
+    relay, every = node(4), range(4)
+    lines = [b"%d" % number for number in range(1500)]
+    written = [b"\n".join(lines[7 * rank :] + lines[: 7 * rank]) + b"\n" for rank in every]
+    mixed = [b"\n".join(lines[rank::4] + lines[:rank]) + b"\n" for rank in every]
+    for rank in every:
+        relay.read(SELF, rank, written[rank] + mixed[rank], 0.0)
+    before = relay.steps
+    relay.due(0.05)
+    assert relay.steps - before <= len(every) * (STEPS_MAX + len(every))
+    relay.abandon()
+    shown = [b"", b"", b"", b""]
+    for message in relay.take()[0]:
+        assert isinstance(message, Lines)
+        for first, last, _ in message.runs:
+            for rank in range(first, last + 1):
+                shown[rank] += message.data
+    assert shown == [one + other for one, other in zip(written, mixed, strict=True)]
 
 
 def test_what_waits_for_credit_is_one_message_as_far_as_that_may_be() -> None:
