@@ -24,8 +24,8 @@ from pct.account import Gpu
 from pct.host.cgroups.gpus import denied as denied_but
 from pct.host.cgroups.job import DEPTH_MAX
 
-CLIENTS_MAX = 64  # at a time
-CLIENTS_OF_USER_MAX = 8
+CLIENTS_MAX = 64  # at a time; one more takes the place of the first
+CLIENTS_OF_USER_MAX = 8  # likewise
 REQUEST_MAX_BYTES = 20480
 _ACCEPTS_A_TURN = 16
 _JOB = re.compile(rb"job-([0-9]{1,18})(?:\.[0-9]+)?")
@@ -94,14 +94,23 @@ class Fences:
 
     def _take(self, client: _socket.socket) -> None:
         _, uid = peer_of(client)
-        if len(self._clients) >= CLIENTS_MAX or self._of_user[uid] >= CLIENTS_OF_USER_MAX:
-            client.close()
-            return
+        # A keeper asks at once: those that came first and are still here say nothing.
+        if self._of_user[uid] >= CLIENTS_OF_USER_MAX:
+            self._give_up(next(fd for fd, (_, _, of) in self._clients.items() if of == uid))
+        elif len(self._clients) >= CLIENTS_MAX:
+            self._give_up(next(iter(self._clients)))
         client.setblocking(False)
         fd = client.fileno()
         watch = self._reactor.watch(fd, partial(self._readable, fd))
         self._clients[fd] = client, watch, uid
         self._of_user[uid] += 1
+        self._readable(fd)  # mostly the request has come by now
+
+    def _give_up(self, fd: int) -> None:
+        """Hang up on a client, unless it has asked: then it is answered first."""
+        self._readable(fd)
+        if fd in self._clients:
+            self._hang_up(fd)
 
     def _readable(self, fd: int) -> None:
         client, _, uid = self._clients[fd]

@@ -140,17 +140,38 @@ def test_a_refusal_says_why_and_nothing_is_denied(asking):
     end.close()
 
 
-def test_who_connects_and_says_nothing_takes_a_few_places_and_goes_unharmed(asking):
-    idle = [asking.client() for _ in range(CLIENTS_OF_USER_MAX)]
+def is_open(end):
+    """Whether nobody has hung up on it."""
+    end.setblocking(False)
+    try:
+        return end.recv(1) != b""
+    except BlockingIOError:
+        return True
+
+
+@pytest.mark.parametrize("limit", ["CLIENTS_OF_USER_MAX", "CLIENTS_MAX"])
+def test_who_connects_and_says_nothing_keeps_nobody_out(asking, monkeypatch, limit):
+    monkeypatch.setattr(fences, limit, 4)
+    idle = [asking.client() for _ in range(4)]
     asking.turn()
-    beyond = asking.client()
-    assert asking.answer(beyond) == b""
-    idle.pop().close()
-    asking.turn()
-    end = asking.client()
-    end.send(request())
-    assert asking.answer(end) == b"done"
-    for each in (*idle, beyond, end):
+    assert all(is_open(each) for each in idle)
+    for _ in range(2):
+        end = asking.client()
+        asking.turn()
+        end.send(request())
+        assert asking.answer(end) == b"done"
+        end.close()
+    assert [is_open(each) for each in idle] == [False, True, True, True]
+    for each in idle:
+        each.close()
+
+
+def test_who_has_asked_is_answered_however_many_come_meanwhile(asking):
+    ends = [asking.client() for _ in range(4 * CLIENTS_OF_USER_MAX)]
+    for each in ends:
+        each.send(request())
+    assert [asking.answer(each) for each in ends] == [b"done"] * len(ends)
+    for each in ends:
         each.close()
 
 
