@@ -81,7 +81,7 @@ static _Noreturn void be_server (int told)
 {
     setsid ();
     dup2 (told, TOLD_FD);
-    dup2 (l.said, SAY_FD);
+    dup2 (l.said >= 0 ? l.said : STDERR_FILENO, SAY_FD);
     fds_close_others ((int[]) { TOLD_FD, SAY_FD }, 2);
     sigprocmask (SIG_SETMASK, l.order->before, NULL);
     execl ("/bin/sh", "sh", "-c", l.order->server, (char *) NULL);
@@ -351,7 +351,7 @@ pid_t landlord_start (const struct house_order *order, int fd, const char *path)
         _exit (0);
     setsid ();
     l.said = fcntl (STDERR_FILENO, F_DUPFD_CLOEXEC, FD_OTHERS);
-    let_go_of_streams ();
+    let_go_of_streams ();               /* standard error is /dev/null now */
     fds_close_others ((int[]) { fd, l.said }, 2);
     sigemptyset (&heard);
     sigaddset (&heard, PARENT_DIED);

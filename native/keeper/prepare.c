@@ -84,15 +84,17 @@ static void deny_devices (struct keeper *k)
 {
     const struct spec *spec = k->spec;
     char problem[REPORT_TEXT_BYTES], text[REPORT_TEXT_BYTES];
+    int error;
 
     if (devices_deny (spec->group, spec->denied) == 0)
         return;
-    snprintf (text, sizeof (text), "%s", strerror (errno));
-    if (errno == EPERM || errno == EACCES) {
+    error = errno;
+    snprintf (text, sizeof (text), "%s", strerror (error));
+    if (error == EPERM || error == EACCES) {
         if (fence_ask (spec->group, spec->denied, problem) == 0)
             return;
-        snprintf (text, sizeof (text), "not root, and root's pct: %.150s",
-                  problem);
+        snprintf (text, sizeof (text), "%.40s; root's pct: %.150s",
+                  strerror (error), problem);
     }
     report_set_text (report_add (&k->box, REPORT_DEVICES_OPEN, 0), text);
 }
