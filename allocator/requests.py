@@ -6,6 +6,7 @@ Pure: no clock, no transport, no key.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
 from msgspec.structs import replace
 
@@ -220,10 +221,11 @@ class Requests:
         self.limits_changed()
 
     def _find_anew(self, *, is_all: bool = True, is_featured: bool = True) -> None:
+        found = cache(self._slots.where_by_now)  # many wait on the same terms
         for waiting in self._line:
             terms = waiting.request.terms
             if is_all or (is_featured and terms.constraint) or waiting.where.may_grow:
-                waiting.follow(self._slots.where_by_now(terms, self._admission.nodes_of(terms)))
+                waiting.follow(found(terms, self._admission.nodes_of(terms)))
 
     # The line
 
@@ -234,11 +236,10 @@ class Requests:
             RequestRefused: the end of others would not make room for it.
         """
         asking = [] if request.overlaps else self._jobs.askers(request.asker)
-        alone = request.is_exclusive
         if (
             asking
             and not self._slots.held
-            and not fits_beside(request.specs, self._nodes, asking, alone)
+            and not fits_beside(request.specs, self._nodes, asking, request.is_exclusive)
         ):
             name = name_of_job(asking[0], self._allocation)
             raise RequestRefused(

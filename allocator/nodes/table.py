@@ -213,7 +213,7 @@ class NodeTable:
 
     @features.setter
     def features(self, named: Mapping[str, frozenset[int]]) -> None:
-        self.featured.named = named
+        self.featured.name(named)
 
     @property
     def has_exclusive(self) -> bool:
