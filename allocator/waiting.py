@@ -105,7 +105,7 @@ class BatchLine:
         if text := self._slots.lacks(request, claim):
             is_told = claim.switches and waiting.more_at < inf
             more_s = max(1.0, waiting.more_at - unix_time) if is_told else 0.0
-            return f"{text}; in {written(more_s)} more switches do" if is_told else text
+            return f"{text}; it takes more switches in {written(more_s)}" if is_told else text
         return self._policy.booked(request, claim, unix_time, waiting.time_s)
 
     def expected(self, job_id: int) -> float:

@@ -9,7 +9,7 @@ from native.limits import Limits
 from native.machine import Action, DeadlineReached, PeerGone, Send
 from native.waitstatus import SIGNAL_BASE
 from native.wire import alloc, codec
-from native.wire.base import MESSAGE_MAX_BYTES, NO_TERMS, JobEnd, State, Terms
+from native.wire.base import CONSTRAINT_MAX, MESSAGE_MAX_BYTES, NO_TERMS, JobEnd, State, Terms
 from yod.launch.ending import Ending
 from yod.launch.events import OutputClosed, OutputFailed, Tell
 from yod.launch.phases import Phase, Progress
@@ -73,6 +73,9 @@ class Allocation:
             return self._too_long(f"lists of {listed} nodes in all, at most {alloc.LISTED_MAX}")
         options = plan.options
         terms = NO_TERMS
+        if len(options.constraint) > CONSTRAINT_MAX:
+            text = f"--constraint of {len(options.constraint)} characters"
+            return self._too_long(f"{text}, with what yod adds; at most {CONSTRAINT_MAX}")
         if options.constraint or options.exclude or options.gives_way or options.switches[0]:
             terms = Terms(
                 constraint=options.constraint,

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 from native import duration
 from native.errors import UsageError
 from native.text import shown
 from native.wire.base import NODE_MAX
+
+_COUNT = re.compile("[1-9][0-9]{0,6}")
 
 
 def parse(text: str) -> tuple[int, float]:
@@ -15,6 +19,6 @@ def parse(text: str) -> tuple[int, float]:
         UsageError: no count, or no time.
     """
     count, at, time = text.partition("@")
-    if not (count.isascii() and count.isdecimal() and 1 <= int(count[:8]) <= NODE_MAX):
+    if not (_COUNT.fullmatch(count) and int(count) <= NODE_MAX):
         raise UsageError(f"--switches {shown(text)}: COUNT or COUNT@TIME, with a count from 1")
     return int(count), float(duration.parse(time, f"--switches {count}@")) if at else 0.0

@@ -158,6 +158,15 @@ def test_lists_of_nodes_that_fit_no_message_are_refused_in_one_line(specs, text)
     assert machine.report.exit_status == 125
 
 
+def test_a_constraint_that_fits_no_message_is_refused_in_one_line():
+    """Such a request cost yod its connection to bebopd."""
+    options = msgspec.structs.replace(plan(1).options, constraint="x" * 257)
+    machine = Launch(msgspec.structs.replace(plan(1), options=options), LIMITS, BEBOPD, "host:1")
+    told, finished = machine.begin(0.0)
+    assert told.text.startswith("--constraint of 257 characters")
+    assert (finished, machine.report.exit_status) == (Finish(), 125)
+
+
 def test_a_load_that_fits_no_message_is_refused_before_anybody_hears_of_it():
     """Such a job ended yod with a traceback."""
     long = msgspec.structs.replace(
