@@ -81,7 +81,7 @@ class Door:
             own = host if host.startswith("127.") else ""  # else it may be that of a tunnel
             try:
                 self._end.bind((own, earlier.port if earlier is not None else 0))
-            except OSError:  # somebody has that port now
+            except (OSError, OverflowError):  # somebody has that port now, or it is none
                 self._end.bind((own, 0))
             self._end.listen(_BACKLOG)
             self._end.setblocking(False)
@@ -297,7 +297,7 @@ def sealed(key: bytes, salt: bytes, data: bytes) -> bytes:
 
     Args:
         salt: at random, and never twice for one key.
-        data: at most 64 bytes.
+        data: at least one byte, at most ``SEALED_BYTES_MAX``.
     """
     pad = blake2b(salt, key=key, digest_size=len(data), person=b"yod sealed").digest()
     return bytes(one ^ other for one, other in zip(data, pad, strict=True))

@@ -18,7 +18,7 @@ from native.errors import YodError
 from native.text import shown
 from yod.pilot.batch.ends import End
 from yod.pilot.link.greeting import Address, Nobody, call_at, sealed
-from yod.pilot.wire.messages import NotOpen, Open, frame
+from yod.pilot.wire.messages import SEALED_BYTES_MAX, NotOpen, Open, frame
 
 _UP = ("-P", "-m", "partition.yodctl", "up")
 _OPEN = re.compile(r"^others reach them at (\S+) by the key in (.+)$", re.M)
@@ -44,6 +44,8 @@ def open_nodes(pilot_uid: str, key: bytes) -> Open | NotOpen:
             own = file.read()
     except OSError as error:
         return NotOpen(pilot_uid, f"its nodes are not up: {path}: {error.strerror}")
+    if not 1 <= len(own) <= SEALED_BYTES_MAX:
+        return NotOpen(pilot_uid, f"its nodes are not up: {path}: it is no key")
     salt = secrets.token_bytes(_SALT_BYTES)
     return Open(pilot_uid, address, salt, sealed(key, salt, own))
 

@@ -7,14 +7,15 @@ carry; a turn of a loop makes one of each kind.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from msgspec import MsgspecError, Struct, msgpack
+from msgspec import Meta, MsgspecError, Struct, msgpack
 
 from native.errors import PeerProtocolError
 from native.frames import framed
 
 MESSAGE_BYTES_MAX = 1 << 30
+SEALED_BYTES_MAX = 64  # what one BLAKE2b gives
 _PART_BYTES = 64 << 20  # of calls or values in one message, beside the last one
 
 
@@ -164,7 +165,7 @@ class Open(Struct, tag="open", array_like=True, frozen=True):
     pilot_uid: str
     address: str
     salt: bytes
-    sealed: bytes
+    sealed: Annotated[bytes, Meta(min_length=1, max_length=SEALED_BYTES_MAX)]
 
 
 class NotOpen(Struct, tag="not open", array_like=True, frozen=True):

@@ -71,6 +71,13 @@ def test_messages_come_back_as_they_were():
         assert messages.decode_agent(body) == answer
 
 
+@pytest.mark.parametrize("size", [0, messages.SEALED_BYTES_MAX + 1])
+def test_what_cannot_have_been_sealed_is_no_message(size):
+    (body,) = Frames(1 << 20).add(messages.frame(messages.Open("p", "h:1", b"s", b"x" * size)))
+    with pytest.raises(PeerProtocolError):
+        messages.decode_agent(body)
+
+
 @pytest.mark.parametrize("body", [b"", b"\x91\xa4nope", b"\x92\xa5tasks\x01", b"\xff"])
 def test_nonsense_is_no_message(body):
     with pytest.raises(PeerProtocolError):
