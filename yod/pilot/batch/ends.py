@@ -9,11 +9,17 @@ from enum import IntEnum
 
 
 class End(IntEnum):
-    """Exit status of such a job."""
+    """Exit status of such a job.
+
+    Attributes:
+        NO_YOD: the node has none at the client's path.
+        NOBODY: at the application's address nobody listens, or no way leads there.
+        STRANGER: who listens there does not have the pilot's key.
+    """
 
     NO_YOD = 81
-    NOBODY = 82  # answers
-    STRANGER = 83  # answers
+    NOBODY = 82
+    STRANGER = 83
 
 
 _MEANING = {
