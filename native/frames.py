@@ -19,15 +19,13 @@ def framed(data: bytes) -> bytes:
 class Frames:
     """Bytes in, whole frames out.
 
-    Args:
-        most_bytes: of one frame.
-
     Attributes:
+        most_bytes: of one frame; may be changed.
         is_broken: a frame was too long; what comes behind it is no frame.
     """
 
     def __init__(self, most_bytes: int) -> None:
-        self._most_bytes = most_bytes
+        self.most_bytes = most_bytes
         self._data = bytearray()
         self.is_broken = False
 
@@ -44,9 +42,9 @@ class Frames:
         at = 0
         while len(self._data) - at >= _HEAD_BYTES:
             size = int.from_bytes(self._data[at : at + _HEAD_BYTES], "little")
-            if size > self._most_bytes:
+            if size > self.most_bytes:
                 self.is_broken = True
-                raise PeerProtocolError(f"a frame of {size} bytes, at most {self._most_bytes}")
+                raise PeerProtocolError(f"a frame of {size} bytes, at most {self.most_bytes}")
             end = at + _HEAD_BYTES + size
             if len(self._data) < end:
                 break

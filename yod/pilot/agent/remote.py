@@ -16,7 +16,7 @@ from contextlib import suppress
 
 from native.errors import YodError
 from native.frames import framed
-from native.loop.reactor import Reactor
+from native.loop.reactor import Reactor, Timer
 from yod.guest.front import Given
 from yod.pilot.agent.starters import PROGRAM, End, OnLost, OnPacket
 from yod.pilot.agent.steps import Steps
@@ -28,6 +28,8 @@ from yod.ranks import RankResult
 KEY_FILE = "starters.key"
 _KEY_BYTES = 32
 _BACKLOG = 4096
+_HELLO_BYTES_MAX = 1 << 16
+_HELLO_S = 30.0  # from a connection to the starter's first word
 _STEP = "starters"
 # Where the sandbox is not the same on a node it is made, with the key and a mark behind that.
 _APART = "+"
@@ -86,7 +88,7 @@ class Arrivals:
         self._key = secrets.token_hex(_KEY_BYTES)
         self.path = os.path.join(sandbox, KEY_FILE)
         self.apart: set[int] = set()
-        self._strangers: set[Link] = set()
+        self._strangers: dict[Link, Timer] = {}
         self._end = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
         self._end.bind((own_address(), 0))
         self._end.listen(_BACKLOG)
@@ -116,7 +118,8 @@ class Arrivals:
         if self._end.fileno() >= 0:
             self._watch.close()
             self._end.close()
-            for link in self._strangers:
+            for link in list(self._strangers):
+                self._forget(link)
                 link.close()
             with suppress(OSError):
                 os.unlink(self.path)
@@ -130,7 +133,7 @@ class Arrivals:
         keep_alive(end)
 
         def hello(body: bytes) -> None:
-            self._strangers.discard(link)
+            self._forget(link)
             key, _, rest = body.partition(b" ")
             number, _, name = rest.decode(errors="replace").partition(" ")
             index = self._indices.get(name)
@@ -144,8 +147,18 @@ class Arrivals:
                 self.apart.add(index)
             self._on_come(index, int(number), lambda packet, lost: RemoteEnd(link, packet, lost))
 
-        link = Link(end, self._reactor, hello, lambda _: self._strangers.discard(link))
-        self._strangers.add(link)
+        def late() -> None:
+            self._forget(link)
+            link.close()
+
+        link = Link(end, self._reactor, hello, lambda _: self._forget(link), _HELLO_BYTES_MAX)
+        self._strangers[link] = self._reactor.timer(late)
+        self._strangers[link].set(self._reactor.monotonic() + _HELLO_S)
+
+    def _forget(self, link: Link) -> None:
+        """It has said who it is, or has gone."""
+        if (timer := self._strangers.pop(link, None)) is not None:
+            timer.close()
 
     def _ended(self, rank: RankResult) -> None:
         if rank.node in self._awaited and not self._lacking:  # no pilot without it

@@ -29,6 +29,7 @@ class Link:
         end: a connected stream socket, which is the link's from now on.
         on_message: takes the bytes of one message.
         on_lost: called once with a reason, when the other end has gone. Not after :meth:`close`.
+        most_bytes: of a message, until it is redirected: of one that nobody knows yet.
     """
 
     def __init__(
@@ -37,13 +38,14 @@ class Link:
         reactor: Reactor,
         on_message: Callable[[bytes], None],
         on_lost: Callable[[str], None],
+        most_bytes: int = MESSAGE_BYTES_MAX,
     ) -> None:
         end.setblocking(False)
         self._end = end
         self._reactor = reactor
         self._on_message = on_message
         self._on_lost = on_lost
-        self._frames = Frames(MESSAGE_BYTES_MAX)
+        self._frames = Frames(most_bytes)
         self._unsent: deque[memoryview] = deque()
         self._is_asked = False
         self._watch: Watch | None = reactor.watch(end.fileno(), self._receive)
@@ -56,6 +58,7 @@ class Link:
     def redirect(self, on_message: Callable[[bytes], None], on_lost: Callable[[str], None]) -> None:
         """Have what comes from now on taken by somebody else."""
         self._on_message, self._on_lost = on_message, on_lost
+        self._frames.most_bytes = MESSAGE_BYTES_MAX
 
     def send(self, message: FromClient | FromAgent) -> None:
         """Say something; it leaves at the end of the turn."""
