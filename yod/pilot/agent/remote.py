@@ -20,7 +20,7 @@ from native.loop.reactor import Reactor, Timer
 from yod.guest.front import Given
 from yod.pilot.agent.starters import PROGRAM, End, OnLost, OnPacket
 from yod.pilot.agent.steps import Steps
-from yod.pilot.link.greeting import keep_alive
+from yod.pilot.link.greeting import STRANGERS_MAX, keep_alive
 from yod.pilot.link.link import Link
 from yod.pilot.work.place import Outcome
 from yod.ranks import RankResult
@@ -119,8 +119,7 @@ class Arrivals:
             self._watch.close()
             self._end.close()
             for link in list(self._strangers):
-                self._forget(link)
-                link.close()
+                self._refuse(link)
             with suppress(OSError):
                 os.unlink(self.path)
 
@@ -148,12 +147,18 @@ class Arrivals:
             self._on_come(index, int(number), lambda packet, lost: RemoteEnd(link, packet, lost))
 
         def late() -> None:
-            self._forget(link)
-            link.close()
+            self._refuse(link)
 
+        if len(self._strangers) >= len(self._indices) + STRANGERS_MAX:
+            self._refuse(next(iter(self._strangers)))
         link = Link(end, self._reactor, hello, lambda _: self._forget(link), _HELLO_BYTES_MAX)
         self._strangers[link] = self._reactor.timer(late)
         self._strangers[link].set(self._reactor.monotonic() + _HELLO_S)
+
+    def _refuse(self, link: Link) -> None:
+        """Hang up on one that has not said who it is."""
+        self._forget(link)
+        link.close()
 
     def _forget(self, link: Link) -> None:
         """It has said who it is, or has gone."""

@@ -30,6 +30,7 @@ SOCKET_VARIABLE = "YOD_PILOT_SOCKET"  # of a task: one outside of its sandbox th
 _BYTES = 32
 _BACKLOG = 16
 _PATIENCE_S = 5.0  # for each step of a greeting
+STRANGERS_MAX = 256  # at a time; one more takes the place of the first
 _ELSEWHERE = "192.0.2.1"  # of an example; nothing is sent there
 _ALIVE_S = (10, 5, 3)  # of a silent connection: until the first question, between two, how many
 
@@ -71,7 +72,7 @@ class Door:
         self._path = path
         self._reactor = reactor
         self._on_connected = on_connected
-        self._strangers: set[_Stranger] = set()
+        self._strangers: dict[_Stranger, None] = {}
         host = host or os.environ.get(HOST_VARIABLE) or own_address()
         earlier = _earlier(path)
         self._key = earlier.key if earlier is not None else secrets.token_bytes(_BYTES)
@@ -120,14 +121,16 @@ class Door:
         keep_alive(end)
 
         def done(is_known: bool) -> None:
-            self._strangers.discard(stranger)
+            self._strangers.pop(stranger, None)
             if is_known:
                 self._on_connected(end)
             else:
                 end.close()
 
+        if len(self._strangers) >= STRANGERS_MAX:
+            next(iter(self._strangers)).close()
         stranger = _Stranger(end, self._key, self._reactor, done)
-        self._strangers.add(stranger)
+        self._strangers[stranger] = None
 
 
 class _Stranger:

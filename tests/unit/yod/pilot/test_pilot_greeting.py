@@ -105,6 +105,18 @@ def test_a_stranger_is_not_let_in_whatever_it_says(host, said):
     assert len(host.come) == 1
 
 
+def test_strangers_that_say_nothing_keep_nobody_out(host, monkeypatch):
+    monkeypatch.setattr(greeting, "STRANGERS_MAX", 2)
+    monkeypatch.setattr(greeting, "_PATIENCE_S", LIMIT_S)
+    silent = [socket.create_connection(host.address, timeout=LIMIT_S) for _ in range(3)]
+    assert silent[0].recv(1) == b""
+    connect(str(host.path)).close()
+    assert host.came.wait(LIMIT_S)
+    assert silent[1].recv(1) == b""
+    for each in silent:
+        each.close()
+
+
 def test_a_proof_is_not_valid_a_second_time(host):
     key = bytes.fromhex(host.file.read_text().split()[2])
 
