@@ -27,7 +27,7 @@ from pct.job.rules.folding import Bundle, Index, Owed, Part, Runs, Source, commo
 from pct.job.rules.relay import OutputRelay
 
 _LOOK_BYTES = 16 * 1024  # of each queue, for a line that is due elsewhere
-STEPS_MAX = 1024  # for one part; each looks at all queues, and the loop waits meanwhile
+STEPS_MAX = 1 << 15  # in one call, which the loop waits for: then lines leave unfolded
 
 
 class MergingRelay(OutputRelay):
@@ -38,7 +38,7 @@ class MergingRelay(OutputRelay):
         places: of the children.
 
     Attributes:
-        steps: in which queues were compared, counted.
+        steps: lines of one queue that were compared with the others', counted.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class MergingRelay(OutputRelay):
         self._index = Index()
         self._unindexed: dict[Source, None] = {}  # have parts that were not looked at
         self._tails: dict[Source, int] = {}  # have the beginning of one: the rank
-        self.steps = 0
+        self.steps = self._last_step = 0
 
     @property
     def is_empty(self) -> bool:
@@ -79,6 +79,7 @@ class MergingRelay(OutputRelay):
 
     def read(self, own: int, rank: int, data: bytes, now: float) -> None:
         """Take output of a rank of this node."""
+        self._begin_steps()
         source = self._rank(rank)
         for start in range(0, len(data), DATA_MAX):
             self._read(rank, source, data[start : start + DATA_MAX], now)
@@ -86,6 +87,7 @@ class MergingRelay(OutputRelay):
 
     def ended(self, rank: int) -> None:
         """A rank of this node writes nothing more."""
+        self._begin_steps()
         source = self._rank(rank)
         self._pass_tail(rank, source)
         self._active.pop(source, None)
@@ -99,12 +101,14 @@ class MergingRelay(OutputRelay):
         """
         if not message.data.endswith(b"\n"):
             raise PeerProtocolError("io.lines without the end of a line")
+        self._begin_steps()
         source = self._below.setdefault(place, Source())
         self._add(source, message.data, message.runs, now, ((place, cost(message)),))
         self._settle(source)
 
     def pass_on(self, place: int, message: Output) -> None:
         """Take what a child has passed. It waits for nothing but what its rank wrote before."""
+        self._begin_steps()
         source = self._below.setdefault(place, Source())
         last = next((part for part in reversed(source.parts) if _has(part, message.rank)), None)
         while last is not None and last.size:
@@ -113,6 +117,7 @@ class MergingRelay(OutputRelay):
 
     def gone(self, place: int) -> None:
         """A child sends nothing more. Its heirs may send what comes after its last lines."""
+        self._begin_steps()
         if (source := self._below.pop(place, None)) is not None:
             while source.parts:
                 self._release(source)
@@ -121,12 +126,14 @@ class MergingRelay(OutputRelay):
 
     def over(self, place: int) -> None:
         """A child has sent all that its subtree has."""
+        self._begin_steps()
         if (source := self._below.get(place)) is not None:
             self._active.pop(source, None)
             self._settle(None)
 
     def due(self, now: float) -> None:
         """The deadline may have come. What is nearly due leaves with the rest."""
+        self._begin_steps()
         before = now - self._window_s * 7 / 8
         while self._pending and (source := self._oldest()).parts[0].since <= before:
             self._release(source)
@@ -138,6 +145,7 @@ class MergingRelay(OutputRelay):
     def abandon(self) -> None:
         """Need no credit from now on, and wait for nothing."""
         super().abandon()
+        self._begin_steps()
         while self._pending:
             self._release(self._oldest())
 
@@ -244,6 +252,9 @@ class MergingRelay(OutputRelay):
         self._held_bytes -= len(tail)
         self._pass(rank, source, tail)
 
+    def _begin_steps(self) -> None:
+        self._last_step = self.steps + STEPS_MAX
+
     def _oldest(self) -> Source:
         return min(self._pending, key=lambda source: source.parts[0].since)
 
@@ -293,13 +304,12 @@ class MergingRelay(OutputRelay):
             return
         alone = 0
         missed: set[bytes] = set()  # no other has them near its head
-        last_step = self.steps + STEPS_MAX
         lines = iter(lead.begin(part.size - 1).split(b"\n"))
         for line in lines:
             alone += len(line) + 1
-            if line not in shared or line in missed or self.steps >= last_step:
+            if line not in shared or line in missed or self.steps >= self._last_step:
                 continue
-            if count := self._together(lead, line + b"\n", alone - len(line) - 1, last_step):
+            if count := self._together(lead, line + b"\n", alone - len(line) - 1):
                 alone = 0
                 missed.clear()
                 for _ in range(count - 1):  # left with this one
@@ -309,16 +319,13 @@ class MergingRelay(OutputRelay):
         if alone:
             self._alone(lead, alone)
 
-    def _together(self, lead: Source, line: bytes, before: int, last_step: int) -> int:
+    def _together(self, lead: Source, line: bytes, before: int) -> int:
         """Send a line of a source with all that have it, after what is before it there.
-
-        Args:
-            last_step: behind it that leaves each queue alone.
 
         Returns:
             How many lines have left with it, that one too; 0: none, as no other has it.
         """
-        self.steps += 1
+        self.steps += len(self._pending)  # each is searched
         found = [other for other in self._pending if other is not lead and _place(other, line)]
         if not found:
             return 0
@@ -326,7 +333,7 @@ class MergingRelay(OutputRelay):
             self._alone(lead, before)
         for other in found:
             at = _place(other, line) - 1
-            while at > 0 and self.steps < last_step:
+            while at > 0 and self.steps < self._last_step:
                 at -= len(self._fold(other, at))
             if at > 0:
                 self._alone(other, at)
