@@ -71,6 +71,7 @@ OPTIONS = (
     Option(("--exclusive",), False, "Whole nodes, which nobody else uses."),
     Option(("--constraint",), True, "Nodes with these features: a&b, a|b.", "EXPR"),
     Option(("--exclude", "-x"), True, "None of these nodes: 3,5..7,n9.", "L"),
+    Option(("--retries",), True, "Launch again without a node that fails, N times.", "N"),
     Option(("--switches",), True, "Below so few leaf switches, waiting for TIME.", "N[@TIME]"),
     Option(("-nice",), False, "Give way: end when another launch or job needs the slots."),
     Option(("--overlap",), False, "A step shares the slots of others."),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from native.errors import UsageError
 from native.text import shown
 from native.wire.alloc import NodeSpec
 from yod.launching import NOBODY_KNOWS
+from yod.plan.checkpoint_options import RESTART
 from yod.plan.plan import Member
 
 # Of the job, and not of the step that it consists of.
@@ -18,16 +19,24 @@ _OF_THE_JOB = (
 )
 
 
-def detach(given: Mapping[str, list[str]], words: Sequence[str], members: Sequence[Member]) -> int:
+def detach(
+    given: Mapping[str, list[str]], words: Sequence[str], find: Callable[[], Sequence[Member]]
+) -> int:
     """Hand a launch in, and print its id.
 
     Args:
         given: the options of its command line.
         words: its program and arguments, or its load file.
+        find: finds its members.
 
     Raises:
         YodError: it is not taken.
     """
+    if option := next((each for each in ("--pty", "-attach") if each in given), ""):
+        raise UsageError(f"--detach and {option} exclude each other")
+    if not words:
+        raise UsageError(f"--detach with {RESTART} DIR: name the program, too")
+    members = find()
     spec = members[0].spec
     if len(members) > 1:
         nodes = dict.fromkeys(number for member in members for number in member.spec.nodes)

@@ -29,6 +29,7 @@ from native.port.port import (
 )
 from native.wire import pmi
 from native.wire.alloc import Grant
+from native.wire.load import Failure
 from yod.host.display import open_displays
 from yod.host.front import Front, OnBroken, OnWritten, Screen, TerminalGone
 from yod.launch import closing, events
@@ -52,12 +53,14 @@ class Result(Struct, frozen=True):
     Attributes:
         timing: (phase, seconds, slowest node or empty), in order.
         command_status: that of the command, or minus the signal of which it is to die.
+        failure: see :class:`yod.launch.machine.Launch`.
     """
 
     exit_status: int
     report: Report
     timing: closing.Timing
     command_status: int
+    failure: Failure | None
 
 
 class Driver:
@@ -305,7 +308,7 @@ class Driver:
         status = machine.report.exit_status
         assert status is not None
         said = closing.command_status(self._plan.options, machine.report, machine.began)
-        self.result = Result(status, machine.report, timing, said)
+        self.result = Result(status, machine.report, timing, said, machine.failure)
         for line in self._closing.lines(timing):
             self._say(line)
         self._ending.has_words = True

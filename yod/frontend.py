@@ -70,7 +70,9 @@ def run(given: Given, words: list[str]) -> int:
     """
     invocation = own.invocation(tuple(sys.argv))
     if "--detach" in given:
-        return _detach(given, words, invocation)
+        from yod import detaching  # few launches are detached
+
+        return detaching.detach(given, words, lambda: _members(given, words, invocation)[0])
     prepared = prepare(given, words, invocation)
     if "--dry-run" in given:
         _show_plan(prepared)
@@ -78,19 +80,17 @@ def run(given: Given, words: list[str]) -> int:
             print(text)
         return 0
     with _status_of_failure(given):
-        return launching.run(prepared, invocation).command_status
+        result = launching.run(prepared, invocation)
+        if prepared.plan.options.retries and result.failure is not None:
+            from yod import retrying  # few launches are tried again
 
-
-def _detach(given: Given, words: list[str], invocation: Invocation) -> int:
-    """Hand the launch in as a job of its own, and print its id."""
-    if option := next((each for each in ("--pty", "-attach") if each in given), ""):
-        raise UsageError(f"--detach and {option} exclude each other")
-    if not words:
-        raise UsageError(f"--detach with {RESTART} DIR: name the program, too")
-    members, _ = _members(given, words, invocation)
-    from yod import detaching  # few launches are detached
-
-    return detaching.detach(given, words, members)
+            result = retrying.again(
+                result,
+                prepared,
+                invocation,
+                lambda exclude: _prepared({**given, "--exclude": [exclude]}, words, invocation),
+            )
+        return result.command_status
 
 
 @contextmanager
@@ -167,6 +167,7 @@ def _prepared(given: Given, words: list[str], invocation: Invocation) -> Prepare
         constraint=_last(given, "--constraint") or "",
         switches=switches,
         exclude=_excluded(given, invocation),
+        retries=_retries(given, invocation),
         gives_way="-nice" in given,
         wait_s=_wait_s(given),
         arity=_arity(given),
@@ -314,6 +315,16 @@ def _excluded(given: Given, invocation: Invocation) -> str:
     from yod.plan.excluded import checked  # few launches have any
 
     return checked(text, invocation.environment)
+
+
+def _retries(given: Given, invocation: Invocation) -> int:
+    """How often the launch is tried again if it fails before go."""
+    text = _last(given, "--retries")
+    if text is None and b"YODRETRYCOUNT" not in invocation.environment:
+        return 0
+    from yod import retrying  # few launches are
+
+    return retrying.chosen(text, invocation.environment)
 
 
 def _stall_s(given: Given) -> float:

@@ -95,6 +95,7 @@ MODULES = (
     "yod.ranks",
     "yod.remote.directories",
     "yod.remote.link",
+    "yod.retrying",
     "yod.records",
     "yod.trace",
 )

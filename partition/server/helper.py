@@ -101,7 +101,9 @@ class _Helper:
             if not (words or RESTART in chosen) or any(name in chosen for name in _NO_LAUNCH):
                 return errands.Nothing()
             invocation = replace(invocation, environment=environment)
-            return errands.Launch(frontend.prepare(chosen, words, invocation))
+            prepared = frontend.prepare(chosen, words, invocation)
+            # yod-cold tries again, too: each try is a launch of its own.
+            return errands.Nothing() if prepared.plan.options.retries else errands.Launch(prepared)
         except YodError as error:
             return errands.NoLaunch(str(error), error.exit_status)
 

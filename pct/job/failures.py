@@ -28,16 +28,20 @@ class Failures:
         return bool(self._reported)
 
     def report(
-        self, kind: FailureKind, text: str, rank: int = -1, exit_code: int = 0
+        self, kind: FailureKind, text: str, rank: int = -1, exit_code: int = 0, place: int = -1
     ) -> list[Action]:
-        """Report a failure here, unless one of its kind has been or the job ends anyway."""
+        """Report a failure, unless one of its kind has been or the job ends anyway.
+
+        Args:
+            place: of the node that has failed; -1: this one.
+        """
         state = self._progress.state
         if kind in self._reported or state is JobState.RELEASED:
             return []
         if state is JobState.ENDING and kind not in MATTERS_AT_THE_END:
             return []
         self._reported.add(kind)
-        return self._tell(kind, text, self._message.place, rank, exit_code)
+        return self._tell(kind, text, self._message.place if place < 0 else place, rank, exit_code)
 
     def report_again(self, kind: FailureKind, text: str) -> list[Action]:
         """Report a failure even if one of its kind has been: that report may be lost."""

@@ -255,9 +255,10 @@ class Job:
         actions += [*self._hooks.due(now), *self._saving.due(now), *self._looking.due(now)]
         actions += [*self._output.due(now), *self._advance(now)]
         if text := self._progress.take_timeout(now, self._own_wait):
-            actions += self._failures.report(load.FailureKind.TIMED_OUT, text)
-        if (late := self._progress.take_late(now, self._late_wait)) is not None:
-            actions += self._group.up(late)
+            late = self._progress.late_place
+            actions += self._failures.report(load.FailureKind.TIMED_OUT, text, place=late)
+        if (told := self._progress.take_late(now, self._late_wait)) is not None:
+            actions += self._group.up(told)
         return actions
 
     def _signs(self) -> Signs:

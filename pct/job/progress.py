@@ -157,6 +157,11 @@ class Progress:
             names.append(f"{self._here.name} ({own_wait()})")
         return f"no answer in {self._patience():.0f} s from {', '.join(names)}"
 
+    @property
+    def late_place(self) -> int:
+        """The place of a node that is awaited, the first; this one if no other is."""
+        return min(self.awaited - {SELF}, default=self._message.place)
+
     def take_late(self, now: float, own_wait: Callable[[], str]) -> load.Late | None:
         """The report of late nodes, if it is time to send one and it says something new.
 

@@ -38,7 +38,7 @@ ASYNCIO = {"yod.aio", "yod.aiohost", "yod.allocation", "yod.pilot.client.aio"}
 FRONT = {
     *ASYNCIO,
     *("yod.api", "yod.checkpoint", "yod.ensemble", "yod.frontend", "yod.jobs", "yod.launching"),
-    *("yod.detaching", "yod.pilot.agent.steps"),
+    *("yod.detaching", "yod.retrying", "yod.pilot.agent.steps"),
 }
 
 # The standard library's pure parts: values, types and functions of their

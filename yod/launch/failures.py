@@ -18,7 +18,11 @@ from yod.launch.tree import Tree
 
 
 class Failures:
-    """Ends the job for the first failure; at the end, says what a failure leaves unknown."""
+    """Ends the job for the first failure; at the end, says what a failure leaves unknown.
+
+    Attributes:
+        before_go: that failure, if it came before the ranks were let go; None: none did.
+    """
 
     def __init__(
         self,
@@ -37,6 +41,7 @@ class Failures:
         self._ending = ending
         self._bebopd = bebopd
         self._outlives_nodes = outlives_nodes
+        self.before_go: Failure | None = None
 
     # -- FORMING to RUNNING -----------------------------------------------
 
@@ -81,7 +86,10 @@ class Failures:
         return self._ending.all_done(now)
 
     def _blame(self, failure: Failure) -> str:
-        return self._report.blame(failure, has_gone=self._progress.phase is Phase.RUNNING)
+        has_gone = self._progress.phase is Phase.RUNNING
+        if not (has_gone or self._report.reason):
+            self.before_go = failure
+        return self._report.blame(failure, has_gone)
 
     def _lost_root(self, text: str) -> Failure:
         root, phase = self._tree.nodes[0], self._progress.phase.value

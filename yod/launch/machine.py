@@ -32,6 +32,7 @@ from native.limits import Limits
 from native.machine import Action, DeadlineReached, Event, MessageReceived, PeerGone
 from native.wire import alloc, group, io, load, pmi
 from native.wire.base import Message
+from native.wire.load import Failure
 from yod.launch.allocation import Allocation
 from yod.launch.checkpoints import Checkpoints
 from yod.launch.control import Control
@@ -114,7 +115,7 @@ class Launch:
         self._time_limits = TimeLimits(
             plan.options, progress, tree, report, ending, checkpoints, limits.kill_delay_s
         )
-        failures = Failures(
+        self._failures = failures = Failures(
             progress, tree, report, interrupts, ending, bebopd, plan.options.outlives_nodes
         )
 
@@ -137,6 +138,12 @@ class Launch:
     def is_detached(self) -> bool:
         """Its user has left it."""
         return self._control.is_detached
+
+    @property
+    def failure(self) -> Failure | None:
+        """Of a node, that ended the launch before go while its user was there; None: none did."""
+        is_users = self.report.interrupted_by or self.is_detached
+        return None if is_users else self._failures.before_go
 
     def why_no_checkpoint(self, *, ends: bool = False) -> str:
         """Why none can be begun now; empty: one can, or the job can end behind one."""

@@ -67,6 +67,7 @@ class Options(Struct, frozen=True):
         switches: below at most so many leaf switches, and the seconds to wait for so few
             (``--switches``); 0: any, and as bebopd says.
         exclude: nodes that the job gets none of, as the user wrote them (``--exclude``).
+        retries: how often a launch that fails before go is tried again (``--retries``).
         gives_way: the job ends when another one needs its slots (``-nice``).
         wait_s: how long to wait for nodes that others have; infinity: any time; 0: not at all;
             None: a step of an allocation, or what waits for other jobs, any time, another job
@@ -106,6 +107,7 @@ class Options(Struct, frozen=True):
     constraint: str = ""
     switches: tuple[int, float] = (0, 0.0)
     exclude: str = ""
+    retries: int = 0
     gives_way: bool = False
     wait_s: float | None = None
     arity: int = 0
