@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import suppress
+from select import select
 
 from pct.pmix_server.keys import Code, Info, Type
 from pct.pmix_server.library import LibraryError, load
@@ -99,11 +100,15 @@ class Host(Channel):
         return None
 
     def _say_why_not(self) -> None:
-        """Say once why no ranks are started: the client hears a number of PMIx."""
+        """Say once why no ranks are started: the client hears a number of PMIx.
+
+        Where nobody reads what the rank has written before, it is not said: the write would wait.
+        """
         if not self._has_said:
             self._has_said = True
             with suppress(OSError):  # that rank has ended
-                os.write(self._say_fd, NO_SPAWN)
+                if select((), (self._say_fd,), (), 0)[1]:
+                    os.write(self._say_fd, NO_SPAWN)
 
 
 class OwnServer(Server):

@@ -72,3 +72,11 @@ def test_what_needs_a_pct_is_refused_and_nobody_waits_for_it(host):
 def test_the_user_is_told_once_why_no_ranks_are_started(host, said):
     asked(host, SpawnPrograms(1, WHO, ()), SpawnPrograms(2, WHO, ()))
     assert os.read(said[0], 4096) == NO_SPAWN
+
+
+def test_a_pipe_that_is_full_holds_nobody_up(host, said):
+    with pytest.raises(BlockingIOError):
+        while True:
+            os.write(said[1], b"x" * 4096)
+    os.set_blocking(said[1], True)
+    assert asked(host, SpawnPrograms(1, WHO, ())) == [Answer(1, Code.NOT_SUPPORTED, ())]

@@ -218,11 +218,12 @@ def _earlier(path: str) -> Address | None:
         return None
 
 
-def call_at(address: Address, source: str) -> _socket.socket:
-    """A connection to the one at an address. It may wait for it, some seconds.
+def call_at(address: Address, source: str, patience_s: float = _PATIENCE_S) -> _socket.socket:
+    """A connection to the one at an address.
 
     Args:
         source: where the key is from, for errors.
+        patience_s: that it waits at most for each answer.
 
     Raises:
         Nobody: there is none.
@@ -231,7 +232,7 @@ def call_at(address: Address, source: str) -> _socket.socket:
     key = address.key
     end = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
     try:
-        end.settimeout(_PATIENCE_S)
+        end.settimeout(patience_s)
         end.connect((address.host, address.port))
     except (OSError, OverflowError) as error:
         end.close()

@@ -23,6 +23,7 @@ from yod.pilot.wire.messages import SEALED_BYTES_MAX, NotOpen, Open, frame
 _UP = ("-P", "-m", "partition.yodctl", "up")
 _OPEN = re.compile(r"^others reach them at (\S+) by the key in (.+)$", re.M)
 _SALT_BYTES = 32
+_PATIENCE_S = 60.0  # with a busy client: the job may have waited for days
 
 
 def open_nodes(pilot_uid: str, key: bytes) -> Open | NotOpen:
@@ -55,7 +56,7 @@ def main() -> int:
     pilot_uid, host, port = sys.argv[1:4]
     home = Address(host, int(port), bytes.fromhex(sys.stdin.readline()))
     try:
-        end = call_at(home, "the job's script")
+        end = call_at(home, "the job's script", _PATIENCE_S)
     except Nobody as error:
         print(error, file=sys.stderr)
         return End.NOBODY
