@@ -36,7 +36,9 @@ from tests.support.programs import programs  # noqa: F401
 @pytest.fixture(autouse=True)
 def right_profiles(request: pytest.FixtureRequest) -> Iterator[None]:
     """Hold the profiles of all sessions of pilots that a test makes to the checker."""
+    path = None
+    if request.node.path.name.startswith("test_pilot") and "tmp_path" in request.fixturenames:
+        path = request.getfixturevalue("tmp_path")  # now: it is removed after this fixture's end
     yield
-    path = request.node.funcargs.get("tmp_path")
-    if path is not None and request.node.path.name.startswith("test_pilot"):
+    if path is not None:
         check_profiles(path)
