@@ -93,7 +93,7 @@ static void deny_devices (struct keeper *k)
     if (error == EPERM || error == EACCES) {
         if (fence_ask (spec->group, spec->denied, problem) == 0)
             return;
-        snprintf (text, sizeof (text), "%.40s; root's pct: %.150s",
+        snprintf (text, sizeof (text), "%.40s; root's pct: %.120s",
                   strerror (error), problem);
     }
     report_set_text (report_add (&k->box, REPORT_DEVICES_OPEN, 0), text);

@@ -89,7 +89,7 @@ ZSH_CASES = {  # what is typed, with a Tab behind it, and what it becomes
     "yod --ke": "yod --keep-going ",
     "yod -sz 4 --label --keep": "yod -sz 4 --label --keep-going ",
     "yodjob al": "yodjob alloc ",
-    "yodjob alloc --excl": "yodjob alloc --exclusive ",
+    "yodjob alloc --exclus": "yodjob alloc --exclusive ",
     "yodjob signal USR1 --part": "yodjob signal USR1 --partition ",
     "yodctl completion z": "yodctl completion zsh ",
     "yod -sz 4 hostnamec": "yod -sz 4 hostnamectl ",
