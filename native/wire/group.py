@@ -112,7 +112,7 @@ class Strace(Part, frozen=True):
 
 
 class StackRules(Part, frozen=True):
-    """When and how a node looks at the stacks of its ranks, or strace at what they do.
+    """When and how a node looks at the stacks of its ranks, or traces them by strace.
 
     Attributes:
         of_dying: at ranks that die by a signal.

@@ -8,7 +8,6 @@ id there; see :mod:`partition.find.warm`.
 from __future__ import annotations
 
 import _socket
-import errno
 import fcntl
 import os
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from collections.abc import Callable
 from native.errors import PartitionError
 from native.host.unixsockets import peer_of
 from native.limits import Limits
+from native.loop.accepting import Acceptor
 from native.loop.reactor import Reactor, Watch
 from native.text import shown
 from native.wire import client, client_codec
@@ -62,10 +62,10 @@ class Server:
         self._is_ending = False
         self._refusals: dict[str, int] = {}  # why clients were hung up on -> how many
         self._path = os.path.join(directory, warm.socket_name())
-        self._spare_fd = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         self._lock_path = os.path.join(directory, warm.lock_name())
         self._lock_fd = _lock(self._lock_path)
         self._listener = _listen(directory)
+        self._acceptor = Acceptor(self._listener, ACCEPTS_A_TURN, self._closed)
         self._watch: Watch | None = reactor.watch(self._listener.fileno(), self._accept)
 
     @property
@@ -100,8 +100,7 @@ class Server:
         for session in list(self._sessions):
             session.handle(events.ClientGone())
         self._others.close()
-        if self._spare_fd >= 0:
-            os.close(self._spare_fd)
+        self._acceptor.close()
         _unlink(self._lock_path)
         os.close(self._lock_fd)
 
@@ -114,15 +113,7 @@ class Server:
         self._listener.close()
 
     def _accept(self) -> None:
-        for _ in range(ACCEPTS_A_TURN):
-            try:
-                fd, _ = self._listener._accept()  # type: ignore[attr-defined]
-            except BlockingIOError:
-                return
-            except OSError as error:
-                if error.errno in (errno.EMFILE, errno.ENFILE):
-                    self._refuse_one()
-                return  # else the client has gone again
+        for fd, _ in self._acceptor.accept():
             self._take(_socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET, 0, fd))
 
     def _take(self, connection: _socket.socket) -> None:
@@ -173,20 +164,8 @@ class Server:
                 self._say(f"{count} clients ran cold: {why}")
         self._refusals.clear()
 
-    def _refuse_one(self) -> None:
-        """No descriptor is left: take one client with the spare one, and hang up: it goes cold."""
-        if self._spare_fd >= 0:
-            os.close(self._spare_fd)
-        try:
-            fd, _ = self._listener._accept()  # type: ignore[attr-defined]
-            os.close(fd)
-            self._refused("no descriptor is left (ulimit -n)")
-        except OSError:
-            pass
-        try:
-            self._spare_fd = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:  # none is left in the system, either
-            self._spare_fd = -1
+    def _closed(self, peer: object) -> None:
+        self._refused("no descriptor is left (ulimit -n)")  # the client goes cold
 
     def _over(self, session: ClientSession) -> None:
         self._sessions.discard(session)

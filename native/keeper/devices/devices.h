@@ -43,7 +43,7 @@ size_t devices_program (const struct devices_number *denied, size_t n,
 int devices_deny (const char *group, const char *text);
 
 /* How many programs for devices a group has, beside those of groups above it.
- *   -1 and errno: this process may not ask, or the kernel can not say
+ *   -1 and errno: this process may not ask, or the kernel cannot say
  */
 int devices_programs (const char *group);
 

@@ -9,7 +9,6 @@ another user would notice, or that allows anything.
 from __future__ import annotations
 
 import _socket  # see pct.host.keeper
-import errno
 import os
 import re
 from collections import Counter
@@ -19,6 +18,7 @@ from functools import partial
 from native.errors import YodError
 from native.host import files
 from native.host.unixsockets import peer_of
+from native.loop.accepting import Acceptor
 from native.loop.reactor import Reactor, Watch
 from pct.account import Gpu
 from pct.host.cgroups.gpus import denied as denied_but
@@ -65,10 +65,10 @@ class Fences:
         try:
             self._listener.bind(b"\0" + os.fsencode(os.path.basename(path)))
             self._listener.listen(CLIENTS_MAX)
-            self._spare_fd = _open_spare()
         except OSError:
             self._listener.close()
             raise
+        self._acceptor = Acceptor(self._listener, _ACCEPTS_A_TURN)
         self._watch = reactor.watch(self._listener.fileno(), self._accept)
 
     def close(self) -> None:
@@ -77,19 +77,10 @@ class Fences:
         self._listener.close()
         for fd in list(self._clients):
             self._hang_up(fd)
-        if self._spare_fd >= 0:
-            os.close(self._spare_fd)
+        self._acceptor.close()
 
     def _accept(self) -> None:
-        for _ in range(_ACCEPTS_A_TURN):
-            try:
-                fd, _ = self._listener._accept()  # type: ignore[attr-defined]
-            except BlockingIOError:
-                return
-            except OSError as error:
-                if error.errno in (errno.EMFILE, errno.ENFILE):
-                    self._refuse_one()
-                return  # else the client has gone again
+        for fd, _ in self._acceptor.accept():
             self._take(_socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET, 0, fd))
 
     def _take(self, client: _socket.socket) -> None:
@@ -140,18 +131,6 @@ class Fences:
             del self._of_user[uid]
         watch.close()
         client.close()
-
-    def _refuse_one(self) -> None:
-        """Close a connection for which no descriptor is left, else the loop would spin."""
-        if self._spare_fd < 0:
-            return
-        os.close(self._spare_fd)
-        try:
-            fd, _ = self._listener._accept()  # type: ignore[attr-defined]
-            os.close(fd)
-        except OSError:
-            pass
-        self._spare_fd = _open_spare()
 
 
 def opened(
@@ -216,10 +195,3 @@ def deny(path: str, denied: bytes) -> None:
     if files.device_programs(path):
         raise RefusedError("the group denies devices already")
     files.deny_devices(path, denied)
-
-
-def _open_spare() -> int:
-    try:
-        return os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return -1
