@@ -14,6 +14,8 @@
 
 VENV := .venv
 BIN := $(VENV)/bin
+# What checks yod, and packages that drive it: they need others that a user's Python is without.
+TOOLS := $(VENV)-tools
 WORKERS ?= 2
 SYSTEM_WORKERS ?= 4
 SECONDS ?= 600
@@ -24,7 +26,10 @@ COUNT ?= 1000
 SOURCES := setup.py pyproject.toml docs/man.py native/transport/build_native.py native/Makefile \
            $(shell find native -name '*.[ch]' -o -name '*.map' -o -name '*.mk')
 
-.PHONY: run test test-long test-newest check pytest fuzz hostile kills bench clean build
+# Python keeps what it has compiled, also where it is told not to: many start it here.
+export PYTHONDONTWRITEBYTECODE :=
+
+.PHONY: run test test-long test-newest check needed compiled pytest fuzz hostile kills bench clean build
 
 run: $(VENV)/.installed
 	PATH="$(CURDIR)/$(BIN):$$PATH" yod -sz 4 python examples/ring.py
@@ -32,13 +37,22 @@ run: $(VENV)/.installed
 build: $(VENV)/.installed
 
 test: $(VENV)/.installed-test
-	tests/setup
-	$(MAKE) --no-print-directory check pytest
+	$(MAKE) --no-print-directory -j3 needed check compiled
+	$(MAKE) --no-print-directory pytest
 
-check:
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+# It waits for the network.
+needed:
+	tests/setup
+
+# All tests are read once here, beside the checks, which take one core; else each worker
+# would compile them anew. What is wrong with them is said by the tests' own run.
+compiled:
+	-@$(BIN)/pytest --collect-only -qq >/dev/null
+
+check: $(TOOLS)/.installed
+	$(TOOLS)/bin/ruff check .
+	$(TOOLS)/bin/ruff format --check .
+	$(TOOLS)/bin/mypy
 
 # The first needs no privilege and computes: a worker a core. The second starts real processes
 # and mostly waits for them: two workers a core. A worker has its share of the tests in their
@@ -49,7 +63,7 @@ pytest:
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n $(SYSTEM_WORKERS) --dist worksteal \
 	    -m 'system and not long' tests/system
 
-test-long: $(VENV)/.installed-test
+test-long: $(VENV)/.installed-test $(TOOLS)/.installed
 	tests/setup
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -m long
 
@@ -88,13 +102,14 @@ bench: $(VENV)/.installed-test
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/nodes.py --write bench/RESULTS.md
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/pingd.py --write bench/RESULTS.md
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/hosts.py --write bench/RESULTS.md
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/announcing.py --write bench/RESULTS.md
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/mpi.py --write bench/RESULTS.md
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/relay.py --write bench/RESULTS.md
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/transport.py --write bench/RESULTS.md
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/ensemble.py --write bench/RESULTS.md
 
 clean:
-	rm -rf $(VENV) $(VENV)-openmpi $(VENV)-impi $(VENV)-wheels build dist *.egg-info
+	rm -rf $(VENV) $(TOOLS) $(VENV)-openmpi $(VENV)-impi $(VENV)-wheels build dist *.egg-info
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 	if [ -e native/Makefile ]; then $(MAKE) -C native clean; fi
@@ -117,6 +132,15 @@ $(VENV)/.installed $(VENV)/.installed-test: $(BIN)/python $(SOURCES)
 	    { echo "a C compiler is needed (Debian: apt install gcc libc6-dev)" >&2; exit 1; }
 	$(BIN)/pip install --quiet --editable '.[$(EXTRAS)]'
 	touch $(VENV)/.installed $@
+
+# It sees what is installed for yod, and yod does not see it.
+$(TOOLS)/.installed: $(VENV)/.installed-test
+	$(BIN)/python -m venv --without-pip $(TOOLS)
+	$(BIN)/pip --python $(TOOLS)/bin/python install --quiet \
+	    $$($(BIN)/python tests/support/extras.py check parsl psij)
+	printf '%s\n' "$(CURDIR)" "$(CURDIR)"/$(VENV)/lib/python3.*/site-packages \
+	    >"$$(echo $(TOOLS)/lib/python3.*/site-packages)/yod.pth"
+	touch $@
 
 $(VENV)/.installed: EXTRAS := mpi
 $(VENV)/.installed-test: EXTRAS := mpi,test

@@ -4,7 +4,7 @@ What is not plain setuptools here:
 
 * ``build_ext`` also runs ``make -C native``: libportals, libpmi, the keeper, the hold
   library and the client are programs of their own, not extensions. They travel in the
-  wheel beside the Python modules that use them, but for the client, the command ``yod``.
+  wheel beside the Python modules that use them, but for the client: ``yod`` and ``yodjob``.
 * The other commands are written by ``build_scripts`` below and not as entry points.
   PYTHON* variables are the application's, and a script that an installer makes
   obeys them: it would take a user's ``allocator.py`` or ``enum.py`` for ours, and
@@ -28,11 +28,11 @@ HERE = Path(__file__).resolve().parent
 
 COMMANDS = {
     "yod-cold": "yod.command",
-    "bebopd": "allocator.cli",
-    "pct": "pct.cli",
+    "bebopd": "allocator.command.main",
+    "pct": "pct.command.main",
     "pingd": "partition.pingd",
     "yodctl": "partition.yodctl",
-    "yodjob": "partition.yodjob",
+    "yodjob-cold": "partition.yodjob",
     "yod-server": "partition.server.cli",
     "yod-agent": "yod.agent",
     "yod-cr": "yod.cr",
@@ -52,9 +52,10 @@ PRODUCTS = [
     "native/client/release",  # which client works with these packages
 ]
 
-# The command `yod` is this program in C. Where no launch server is it executes the script
-# `yod-cold`.
+# These commands are this program in C, which looks at its name. Where no launch server is it
+# executes the script `yod-cold` or `yodjob-cold`.
 CLIENT = HERE / "native" / "client" / "yod"
+CLIENT_NAMES = ["yod", "yodjob"]
 
 # To the shell, the docstring is the program: it starts the interpreter beside the
 # script, or else of the release that yod was installed for, with -E (PYTHON* variables
@@ -69,6 +70,10 @@ CLIENT = HERE / "native" / "client" / "yod"
 # An interrupt that comes before the command takes its own signals shows no traceback.
 # Under `ulimit -f` no .pyc is written: Python does not see that one is cut short, and
 # each later start would fail.
+#
+# What is imported stays, and a launch leaves few cycles (native/loop/daemon.py): the collector
+# would find next to nothing, and take a twentieth of the time of a short command. Importing all
+# that a launch needs makes 35 000 objects.
 SCRIPT = """\
 #!/bin/sh
 ''':'
@@ -86,11 +91,13 @@ fi
 exec "$python" -EPS "$0" "$@"
 '''
 
+import gc
 import os
 import resource
 import signal
 import sys
 
+gc.set_threshold(50_000)
 if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 if resource.getrlimit(resource.RLIMIT_FSIZE)[0] != resource.RLIM_INFINITY:
@@ -102,6 +109,8 @@ class Elsewhere:
 
     @staticmethod
     def find_spec(name, path=None, target=None):
+        if name == "typing_extensions":  # msgspec looks for it, and needs it not
+            return None
         sys.meta_path.remove(Elsewhere)
         import site
         from importlib.machinery import PathFinder
@@ -154,7 +163,8 @@ class BuildCommands(build_scripts):
         target = Path(self.build_dir)
         target.mkdir(parents=True, exist_ok=True)
         self.run_command("build_ext")  # makes the client
-        shutil.copy2(CLIENT, target / CLIENT.name)
+        for name in CLIENT_NAMES:
+            shutil.copy2(CLIENT, target / name)
         for name, module in COMMANDS.items():
             script = target / name
             sources = repr([str(HERE)] if self.editable_mode else [])
@@ -240,7 +250,7 @@ setup(
         "ensemble.status": ["page.*"],
     },
     cffi_modules=["native/transport/build_native.py:ffibuilder"],
-    scripts=[CLIENT.name, *COMMANDS],
+    scripts=[*CLIENT_NAMES, *COMMANDS],
     cmdclass={
         "build_ext": BuildNative,
         "build_scripts": BuildCommands,
@@ -257,6 +267,7 @@ setup(
         "rich>=13",
     ],
     extras_require={
+        "check": ["mypy", "ruff", "types-cffi", "types-setuptools"],
         "mpi": ["mpi4py>=4", "mpich>=4.2"],
         "parsl": ["cloudpickle>=3", "parsl>=2025"],
         "pilot": ["cloudpickle>=3"],
@@ -266,21 +277,16 @@ setup(
         "test": [
             "cloudpickle>=3",
             "docutils>=0.20",
+            "executorlib>=1.11",
             "hypothesis",
             "matplotlib>=3.8",
-            "mypy",
             "myst-docutils>=3",
-            "parsl>=2025",
             "prometheus-client",
-            "psij-python>=0.9.9",
             "py-spy>=0.4",
             "pytest>=8",
             "pytest-randomly",
             "pytest-timeout",
             "pytest-xdist",
-            "ruff",
-            "types-cffi",
-            "types-setuptools",
         ],
     },
     zip_safe=False,

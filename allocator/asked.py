@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from allocator.batch import running
@@ -9,16 +10,19 @@ from allocator.batch.job import Viewer
 from allocator.batch.table import BatchJobs
 from allocator.jobs.accounting import Accounting
 from allocator.jobs.assign import RequestRefused
+from allocator.jobs.job import Job, JobState
 from allocator.jobs.table import JobTable
 from allocator.nodes.table import NodeTable
+from allocator.overtime import Overtime
 from allocator.requests import Requests
+from native.deadlines import earliest
 from native.errors import Refusal
 from native.ids import PortalId, Principal
 from native.limits import Limits
 from native.machine import Action, Send
 from native.wire import batch
 from native.wire.alloc import Refused
-from native.wire.base import JobMessage, Message
+from native.wire.base import JobMessage, Message, Terms
 from native.wire.nodes import EndJobs
 from native.wire.status import Progress
 
@@ -33,6 +37,9 @@ class BatchRequests:
     Args:
         name: the partition's, for texts.
         is_taken: the partition takes batch jobs, and keeps a history.
+
+    Attributes:
+        overtime: the time limits of the other jobs.
     """
 
     def __init__(
@@ -44,6 +51,7 @@ class BatchRequests:
         requests: Requests,
         limits: Limits,
         name: str,
+        unix_time: Callable[[], float],
         *,
         is_taken: bool,
     ) -> None:
@@ -55,16 +63,19 @@ class BatchRequests:
         self._name = name
         self._is_taken = is_taken
         self._limits = limits
+        self.overtime = Overtime(jobs, accounting, limits, unix_time)
         self._steps: StepsTold | None = None  # none has been told
         self._endings: Endings | None = None  # nobody has asked for any
 
     def deadline(self) -> float | None:
         """When :meth:`due` has something to do."""
-        return self._endings.deadline() if self._endings is not None else None
+        ends_at = self._endings.deadline() if self._endings is not None else None
+        return earliest(self.overtime.deadline(), ends_at)
 
     def due(self, now: float) -> list[Action]:
         """The next step of ending jobs, where it has come."""
-        return self._endings.due(now) if self._endings is not None else []
+        ended = self._endings.due(now) if self._endings is not None else []
+        return ended + self.overtime.due(now)
 
     def endings(self) -> Endings:
         """The jobs that are being ended."""
@@ -104,6 +115,8 @@ class BatchRequests:
         if isinstance(message, EndJobs):
             by = self._requests.name_of(principal.uid)
             return self.endings().asked(source, message, viewer, by, now)
+        if isinstance(message, batch.LimitTime) and (launch := self._launch(message.job_id)):
+            return self._limit(launch, source, principal, message.time_s, viewer)
         if not self._is_taken:
             raise RequestRefused(Refusal.BAD_REQUEST, f"{self._name} takes no batch jobs")
         match message:
@@ -160,6 +173,26 @@ class BatchRequests:
                         raise AssertionError(f"no case for {message!r}")
                 return [*actions, Send(source, batch.Done(job_id))]
         raise AssertionError(f"no case for {message!r}")
+
+    def _launch(self, job_id: int) -> Job | None:
+        """A job that has slots and is none of batch; None: there is no such job."""
+        return self._jobs.get(job_id) if self._batch.get(job_id) is None else None
+
+    def _limit(
+        self, job: Job, source: PortalId, principal: Principal, time_s: float, viewer: int | None
+    ) -> list[Action]:
+        """Change the time limit of a launch or an allocation."""
+        if viewer not in (None, job.uid):
+            text = f"job {job.job_id} belongs to {job.owner}"
+            raise RequestRefused(Refusal.NOT_PERMITTED, text)
+        if self._accounting.owner_of(job.job_id) is None or job.state is JobState.RELEASING:
+            raise RequestRefused(Refusal.UNKNOWN_JOB, f"job {job.job_id} ends")
+        if viewer is not None:
+            queue = self._accounting.queue_of(job.job_id)
+            self._batch.admission.demand_time(Terms(queue), time_s)
+        self._requests.limits_changed()
+        by = self._requests.name_of(principal.uid)
+        return self.overtime.change(job, time_s, source, by)
 
     def told(
         self, source: PortalId, principal: Principal, message: batch.Steps | Progress

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from allocator.asked import BatchRequests
-from allocator.batch.job import BatchRecorded, Earlier, RecordEvent
+from allocator.batch.job import BatchRecorded, Earlier
 from allocator.batch.table import BatchJobs
 from allocator.dependents import Dependents
 from allocator.gate import BatchSystemSaid, Gate
@@ -24,12 +24,12 @@ from allocator.jobs.grants import Keys, Operators, Owner
 from allocator.jobs.ids import JobIds
 from allocator.jobs.line import RankingMaker
 from allocator.jobs.table import HAS_RUN, JobTable, RecordEnd
-from allocator.nodes.node import Node, NodeConflictError, trouble_news
+from allocator.nodes.node import Arrival, Node, NodeConflictError, arrival_news, trouble_news
 from allocator.nodes.orders import Orders, OrdersRecorded, SendNodeEvents
-from allocator.nodes.table import Arrival, NodeTable, Placement, arrival_news
+from allocator.nodes.table import NodeTable, Placement
 from allocator.queue.admission import NO_QUEUES, Admission
 from allocator.queue.policy import PolicyMaker, first_in_first_out
-from allocator.releases import Releaser, release_asked
+from allocator.releases import Releaser, release_asked, reported
 from allocator.requests import Requests
 from allocator.uses import charges, note_earlier, note_ends
 from allocator.violation import OF_JOBS, TOLD, violation
@@ -143,7 +143,8 @@ class Bebopd:
         self._limits = limits
         self._name = name
         asks = self.nodes, self.jobs, self.accounting, admission, limits, wall_clock
-        giving_way = GivingWay(lambda: self.batch, lambda: self._asked.endings(), *asks)
+        giving_way = GivingWay(lambda: self.batch, lambda: self._asked, *asks)
+        self._lenders = giving_way.lenders
         where = self.nodes, self.jobs, placement
         self._requests = Requests(
             self.nodes,
@@ -186,7 +187,8 @@ class Bebopd:
         take = self._dependents.requested
         self._gate = Gate(batch_limits, self._requests, self.jobs, self.accounting, limits, take)
         parts = self.nodes, self.jobs, self.accounting, self.batch, self._requests, limits, name
-        self._asked: BatchRequests = BatchRequests(*parts, is_taken=earlier is not None)
+        is_taken = earlier is not None
+        self._asked: BatchRequests = BatchRequests(*parts, wall_clock, is_taken=is_taken)
         self._watching: Watching | None = None  # nobody has watched
         self.refuses = ""
         self._has_begun = False
@@ -209,6 +211,7 @@ class Bebopd:
         """When the next ``DeadlineReached`` is due; None: nothing is timed."""
         look_at = self._watching.deadline() if self._watching is not None else None
         mine = earliest(self._sweep_at, look_at, self._gate.deadline(), self.accounting.deadline())
+        mine = earliest(mine, self._lenders.deadline())
         asked_at, line_at = self._asked.deadline(), self._requests.deadline()
         return earliest(mine, self.jobs.deadline(), self.batch.deadline(), asked_at, line_at)
 
@@ -223,19 +226,21 @@ class Bebopd:
             self._has_begun = True
             begun = self.batch.begin(now)
             self.accounting.begin(now)
+            self._asked.overtime.begin(now)
         actions = [*begun, *self._changed_by(event, now)]
         noted = note_ends(actions, 0, self._admission, self.jobs)
         self.batch.requeues.look(now)
         actions += self._dependents.serve(actions, now)
         served = self._requests.serve(now)
         self._dependents.note(served)
-        actions += served
+        actions += [*served, *self._lenders.look(now)]
         for end in [action for action in actions if isinstance(action, RecordEnd)]:
             self.batch.slots_gone(end.job_id, end.attempt, now)
             has_run = end.outcome == HAS_RUN
             actions += self.accounting.slots_gone(end.job_id, has_run, end.slot_s, now)
         note_ends(actions, noted, self._admission, self.jobs)
         actions += charges(actions, self._admission)
+        self._asked.overtime.look(actions, now)
         if self._watching is not None:
             actions += self._watching.look(actions, now)
         if self.nodes.to_restart:
@@ -295,6 +300,8 @@ class Bebopd:
         self._dependents.check()
         self.batch.check()
         self.accounting.check()
+        self._asked.overtime.check()
+        self._lenders.check()
 
     def _received(
         self, source: PortalId, principal: Principal, message: Message, now: float
@@ -307,7 +314,7 @@ class Bebopd:
             case Announce() if is_daemon:
                 return self._announced(source, message, now)
             case Hosting() | Freed() | Revoked() if node is not None:
-                return self._from_node(node, message, now)
+                return reported(node, message, self.jobs, self.batch, now)
             case Unfit(job_id, _, text) if node is not None:
                 from allocator.operators import unfit
 
@@ -344,21 +351,6 @@ class Bebopd:
                 return self._ordered(source, principal, message, now)
         return violation(source, principal, message)
 
-    def _from_node(self, node: Node, message: Message, now: float) -> list[Action]:
-        """Take a PCT's report about a job; one about a job that has ended is ignored."""
-        match message:
-            case Hosting(job_id, attempt) if job := self.jobs.of(job_id, attempt):
-                had_run, actions = job.has_run, self.jobs.hosting(node, job, now)
-                is_new = job.has_run and not had_run and self.batch.get(job_id) is None
-                return [*actions, *([RecordEvent(job_id, "runs")] if is_new else [])]
-            case Freed(job_id, _, attempt) if job := self.jobs.of(job_id, attempt):
-                return self.jobs.freed(node, job, message.nodes, now)
-            case Revoked(job_id, number, is_here, attempt) if job := self.jobs.of(job_id, attempt):
-                if number == node.number:
-                    return self.jobs.revoked(node, job, is_here, now)
-                return [Log(f"{node} answered a revoke for node {number}", job_id)]
-        return []
-
     # Nodes come and go
 
     def _announced(self, source: PortalId, announce: Announce, now: float) -> list[Action]:
@@ -370,13 +362,14 @@ class Bebopd:
             return [Log(f"rejected {source}: {error}"), Send(source, Rejected(clipped(str(error))))]
         actions: list[Action] = []
         if arrival is Arrival.RESTARTED:
-            node.over = frozenset()
+            node.note(over=frozenset())
         actions += [*arrival_news(node, arrival), *trouble_news(node, trouble)]
         if earlier is not None and earlier is not node:
             actions += self._down(earlier, f"its PCT is {node} now", now)
         if self._sweep_at is None:
-            self._sweep_at = now + self._limits.silent_s
-        actions.append(Send(source, Accepted(node.number, self._epoch, self._limits.heartbeat_s)))
+            self._sweep_at = now + self._silent_s
+        every_s = self._limits.announced_s(len(self.nodes))
+        actions.append(Send(source, Accepted(node.number, self._epoch, every_s)))
         if node.orders.restart is not None:
             from allocator.operators import announced
 
@@ -393,7 +386,7 @@ class Bebopd:
 
         Either an earlier bebopd granted it, or the announcement is older than its end.
         """
-        if self._ids.is_given(hosted.job_id) or (hosted.job_id, hosted.attempt) in node.over:
+        if self._ids.is_given(hosted.job_id) or node.is_over((hosted.job_id, hosted.attempt)):
             return []  # late: it has been freed since
         owner, batch_job = self._requests.name_of(hosted.uid), self.batch.get(hosted.job_id)
         is_earlier = batch_job is not None and hosted.attempt < batch_job.attempt
@@ -417,11 +410,17 @@ class Bebopd:
         if self._sweep_at is None or now < self._sweep_at:
             return []
         actions: list[Action] = []
-        for node in self.nodes.silent(now - self._limits.silent_s):
+        for node in self.nodes.silent(now - self._silent_s):
             actions += self._down(node, f"silent for {now - node.heard_at:.0f} s", now)
         earliest_s = self.nodes.earliest()
-        self._sweep_at = None if earliest_s is None else earliest_s + self._limits.silent_s
+        self._sweep_at = None if earliest_s is None else earliest_s + self._silent_s
         return actions
+
+    @property
+    def _silent_s(self) -> float:
+        """A node that is not heard from for so long is down."""
+        limits = self._limits
+        return limits.silent_s * limits.announced_s(len(self.nodes)) / limits.heartbeat_s
 
     def _watched(self, source: PortalId, uid: int, since: int, now: float) -> list[Action]:
         from allocator.watching import Watching

@@ -1,6 +1,7 @@
-"""Jobs that end so that others have their slots: batch jobs, and launches that give way. Pure.
+"""Jobs that give way, so that others have their slots: batch jobs and launches. Pure.
 
-A batch job is ended by its broker (:mod:`allocator.batch.preempted`). A launch that gives way
+A batch job is ended by its broker (:mod:`allocator.batch.preempted`), or stands still
+(:mod:`allocator.batch.lenders`). A launch that gives way
 (``yod -nice``) has none: its PCTs are told to signal its ranks, as at a nicekill
 (:mod:`allocator.ending`), and its yod is told why. A later bebopd knows from the PCTs which of the
 running launches give way. What was planned is kept in memory.
@@ -11,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from allocator.batch.lenders import Lenders
 from allocator.batch.preempted import Preempted, whom_of
 from allocator.batch.table import BatchJobs
 from allocator.jobs.accounting import Accounting
@@ -25,7 +27,7 @@ from native.wire.alloc import GiveWay
 from native.wire.base import clipped
 
 if TYPE_CHECKING:
-    from allocator.ending import Endings
+    from allocator.asked import BatchRequests
 
 _HELD = (JobState.PENDING, JobState.RUNNING, JobState.REVOKING)
 
@@ -34,13 +36,14 @@ class GivingWay:
     """Ends jobs that a policy has chosen. See :class:`allocator.queue.policy.Running`.
 
     Args:
-        batch, endings: give what is made later than this: the batch jobs, and what ends launches.
+        batch, asked: give what is made later than this: the batch jobs; what ends launches, and
+            their time limits.
     """
 
     def __init__(
         self,
         batch: Callable[[], BatchJobs],
-        endings: Callable[[], Endings],
+        asked: Callable[[], BatchRequests],
         nodes: NodeTable,
         jobs: JobTable,
         accounting: Accounting,
@@ -49,7 +52,8 @@ class GivingWay:
         unix_time: Callable[[], float],
     ) -> None:
         self._of_batch = Preempted(batch, nodes, admission, limits)
-        self._endings = endings
+        self.lenders = Lenders(batch, self._of_batch, nodes, limits, unix_time)
+        self._asked = asked
         self._jobs = jobs
         self._accounting = accounting
         self._admission = admission
@@ -61,7 +65,8 @@ class GivingWay:
         """Until the limit of a job, or its SIGKILL, in seconds; None: it has none."""
         if (kill_at := self._kill_at.get(job_id)) is not None:
             return kill_at - self._unix_time()
-        return self._of_batch.left(job_id)
+        left = self._asked().overtime.left(job_id)
+        return self._of_batch.left(job_id) if left is None else left
 
     def can_end(self, job_id: int) -> bool:
         """Whether a job can be told to end, and was not told so already."""
@@ -70,12 +75,22 @@ class GivingWay:
             return self._of_batch.can_end(job_id)
         return job.state in _HELD and not self.ends(job_id)
 
+    def can_stand_still(self, job_id: int) -> bool:
+        """Whether a job can be suspended for others, and is not yet."""
+        return self.lenders.can_stand_still(job_id)
+
+    def stands_still(self, job_id: int) -> bool:
+        """Whether a job is suspended for others."""
+        return self.lenders.stands_still(job_id)
+
     def ends(self, job_id: int) -> bool:
         """Whether a launch was told to end, for others or by somebody's request."""
-        return job_id in self._kill_at or self._endings().is_ending(job_id)
+        return job_id in self._kill_at or self._asked().endings().is_ending(job_id)
 
     def end(self, preemption: Preemption, now: float) -> list[Action]:
-        """Tell the victims to end."""
+        """Tell the victims to end, or to stand still."""
+        if preemption.stopped:
+            return self.lenders.suspend(preemption, now)
         there = map(self._jobs.get, preemption.victims)
         launches = [job for job in there if job is not None and job.terms.gives_way]
         actions = self._of_batch.end(preemption, {job.job_id for job in launches}, now)
@@ -94,4 +109,4 @@ class GivingWay:
         told: list[Action] = []
         if job.requester is not None:
             told = [Send(job.requester, GiveWay(job.job_id, clipped(text)))]
-        return told + self._endings().give_way(job, f"gives way {why}", grace_s, now)
+        return told + self._asked().endings().give_way(job, f"gives way {why}", grace_s, now)

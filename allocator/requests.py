@@ -11,12 +11,12 @@ from functools import cache
 from msgspec.structs import replace
 
 from allocator.batch.job import RecordEvent
-from allocator.jobs import ids
+from allocator.jobs import grants, ids
 from allocator.jobs.accounting import Accounting, row_of
 from allocator.jobs.assign import RequestRefused, fits_beside, shares_on, unpacked
 from allocator.jobs.batch import BatchLimits, over_limit
 from allocator.jobs.choosing import Chooser, claim_of
-from allocator.jobs.grants import Keys, Owner, make_grant, runs_of, why_unsendable
+from allocator.jobs.grants import Keys, Owner, make_grant, permitted, runs_of
 from allocator.jobs.ids import JobIds
 from allocator.jobs.job import Job, JobState
 from allocator.jobs.line import Line, RankingMaker, Waiting
@@ -24,6 +24,7 @@ from allocator.jobs.table import JobTable
 from allocator.nodes.access import ANYWHERE, Claim, Where
 from allocator.nodes.table import NodeTable, Placement
 from allocator.queue.admission import Admission
+from allocator.queue.passes import Passes
 from allocator.queue.policy import Policy, Preemption, Turn
 from allocator.waiting import BatchLine
 from native.errors import Refusal
@@ -34,6 +35,7 @@ from native.nodelist import format_spans
 from native.text import plural
 from native.wire.alloc import Grant, NodeRequest, NodeSpec, Refused
 from native.wire.base import NO_TERMS, clipped
+from native.wire.placed import NodeLoan
 
 _RUNS_MAX = 1 << 14  # ranges of runs in one grant: some 8 bytes each
 _SOON_S = 1e-3  # after which the line is looked at again at the earliest: clocks differ a little
@@ -93,6 +95,7 @@ class Requests:
         self._accounting = accounting
         self._slots = Chooser(nodes, placement, name)
         self._policy = policy(self._slots)
+        self._passes = Passes(self._policy.pass_s)
         self._epoch = epoch
         self._ids = job_ids
         self._keys = keys
@@ -119,21 +122,19 @@ class Requests:
 
     def state(self, now: float) -> list[str]:
         """The requests that wait, as text for the log."""
-        return [
-            f"{waiting.owner.name} waits for {waiting.size} ranks, for {now - waiting.since:.0f} s"
-            for waiting in self._line
-        ]
+        return self._line.state(now)
 
     def check(self) -> None:
         """Assert what must always hold: nobody waits whose turn it is."""
-        if not self._slots.held:
+        if not self._slots.held and not self._passes.is_put_off:
             self._policy.check(self._line, self._wall_clock())
 
     def requested(
         self, source: PortalId, principal: Principal, request: NodeRequest, now: float
     ) -> list[Action]:
         """A yod asks: it is granted nodes, refused, or waits in the line."""
-        if len(self._nodes) < self._expected and len(self._early) < self._limits.waiting_count:
+        is_early = len(self._nodes) < self._expected or self._passes.is_put_off
+        if is_early and len(self._early) < self._limits.waiting_count:
             self._early.append((source, principal, request))
             return []
         try:
@@ -145,10 +146,7 @@ class Requests:
     def _answer(
         self, source: PortalId, owner: Owner, request: NodeRequest, now: float
     ) -> list[Action]:
-        if request.overlaps and not self._allocation:
-            raise RequestRefused(Refusal.BAD_REQUEST, "only steps of an allocation can overlap")
-        if request.overlaps and request.is_exclusive:
-            raise RequestRefused(Refusal.BAD_REQUEST, "a step that overlaps has no node alone")
+        grants.demand_sound(request, self._allocation)
         wanted = (request.terms, request.specs, request.time_s)
         terms, time_s = self._admission.terms(owner, *wanted, is_launch=True)
         request = replace(request, terms=terms, time_s=time_s)
@@ -157,19 +155,21 @@ class Requests:
             raise RequestRefused(Refusal.BAD_REQUEST, text)
         where = self._slots.where(terms, self._admission.nodes_of(terms))
         claim = claim_of(owner.uid, request, is_batch=False, where=where)
-        unix_time = self._wall_clock()
+        asked = request, claim, self._line, self._wall_clock()
         try:
-            placement = self._policy.demand_turn(request, claim, self._line, unix_time)
-            return self._give(source, owner, request, now, placement=placement, where=where)
+            placement = self._policy.demand_turn(*asked)
+            job_id = self._ids.next
+            actions = self._give(source, owner, request, now, job_id, None, placement, where)
+            self._policy.given(*asked, job_id)
+            return actions
         except RequestRefused as refused:
             if refused.code is not Refusal.BUSY:
                 raise
-            asked = request, claim, self._line, unix_time
             if not (request.waits or self._policy.ends_others(*asked)):
                 raise
             self._demand_others(request, str(refused))
             waiting = Waiting(source, owner, request, now, str(refused), where=where)
-            waiting.submitted = unix_time
+            waiting.submitted, waiting.time_s = asked[-1], request.time_s
             self._look_again()  # others may end for it
             return self._wait(waiting)
 
@@ -195,7 +195,8 @@ class Requests:
         self, source: PortalId, uid: int, refused: RequestRefused, now: float
     ) -> list[Action]:
         """Say no to a user."""
-        text = clipped(str(refused) + self._excuse(refused.code, now))
+        more = grants.excuse(refused.code, now - self._began, self._limits.heartbeat_s)
+        text = clipped(str(refused) + more)
         return [
             Send(source, Refused(refused.code, text, refused.spec)),
             Log(f"refused uid {uid}: {text}"),
@@ -242,11 +243,8 @@ class Requests:
             and not fits_beside(request.specs, self._nodes, asking, request.is_exclusive)
         ):
             name = name_of_job(asking[0], self._allocation)
-            raise RequestRefused(
-                Refusal.BUSY,
-                f"{text}; only the end of job {name}, which asks, could make room;"
-                " with --overlap it runs beside it",
-            )
+            text += f"; only the end of job {name}, which asks, could make room"
+            raise RequestRefused(Refusal.BUSY, f"{text}; with --overlap it runs beside it")
 
     def _wait(self, waiting: Waiting) -> list[Action]:
         self._line.add(waiting)
@@ -258,11 +256,14 @@ class Requests:
         before, self._found_at = self._found_at, (self._nodes.featured.changes, self._nodes.named)
         if before != self._found_at:
             self._find_anew(is_all=False, is_featured=before[0] != self._found_at[0])
-        return [*self._serve_early(now), *self._serve_line(now)]
+        actions = self._serve_line(now)
+        if early := self._serve_early(now):
+            actions += [*early, *self._serve_line(now)]
+        return actions
 
     def _serve_early(self, now: float) -> list[Action]:
-        """Answer the requests that came before the nodes."""
-        if not self._early or len(self._nodes) < self._expected:
+        """Answer the requests that came before the nodes, or while a pass was put off."""
+        if not self._early or len(self._nodes) < self._expected or self._passes.is_put_off:
             return []
         early, self._early = self._early, []
         return [action for asked in early for action in self.requested(*asked, now)]
@@ -270,10 +271,16 @@ class Requests:
     def _serve_line(self, now: float) -> list[Action]:
         if not self._line:
             self._look_at = None
+            self._passes.forget()
             return []
         unix_time = self._wall_clock()
         is_due = self._look_at is not None and now >= self._look_at
         if not is_due and self._served_at == (self._nodes.changes, self._admission.freed):
+            return []
+        next_at = self._passes.put_off(now)
+        self._policy.is_put_off = next_at is not None
+        if next_at is not None:
+            self._look_at = next_at
             return []
         actions: list[Action] = []
         self._line.rank(unix_time)
@@ -289,9 +296,10 @@ class Requests:
         return [*actions, *self._tell_line()]
 
     def _serve_one(self, turn: Turn, now: float) -> list[Action]:
-        waiting = turn.waiting
+        waiting, waiting.lenders = turn.waiting, turn.lenders
         source, owner, request = waiting.source, waiting.owner, waiting.request
-        waiting.given = self._ids.next if waiting.is_array else waiting.job_id
+        is_new = waiting.is_array or source is not None
+        waiting.given = self._ids.next if is_new else waiting.job_id
         which = (waiting.given, waiting.since, turn.placement, waiting.where, waiting)
         try:
             return self._give(source, owner, request, now, *which)
@@ -318,31 +326,13 @@ class Requests:
 
     # Permission, and the grant
 
-    def _excuse(self, code: Refusal, now: float) -> str:
-        """What is added to a refusal while nodes may still announce themselves; else empty."""
-        is_new = now - self._began < self._limits.heartbeat_s
-        if is_new and code in (Refusal.NOT_ENOUGH_NODES, Refusal.UNKNOWN_NODE):
-            return f" (bebopd began {now - self._began:.0f} s ago, more nodes may come)"
-        return ""
-
     def permitted(self, principal: Principal) -> Owner:
         """The owner of the principal's job.
 
         Raises:
             RequestRefused: the principal may not run jobs here.
         """
-        if self._only_uid is not None and self._only_uid != principal.uid:
-            raise RequestRefused(
-                Refusal.NOT_PERMITTED,
-                f"partition `{self._name}` belongs to {self.name_of(self._only_uid)}"
-                " and runs nobody else's jobs",
-            )
-        owner = self.owner_of(principal.uid)
-        if owner is None:
-            raise RequestRefused(
-                Refusal.NOT_PERMITTED, f"no user has uid {principal.uid} on bebopd's host"
-            )
-        return owner
+        return permitted(principal, self._only_uid, self.owner_of, self._name)
 
     def _give(
         self,
@@ -377,17 +367,24 @@ class Requests:
             spans = self._slots.widened(spans, request, picks)
         nodes = self._nodes.placed(spans)
         slots = 0 if request.overlaps else sum(span.slots * span.count for span in spans)
-        if since is None and (
-            text := self._admission.blocked(owner.uid, request.terms, slots, len(nodes))
-        ):
+        blocked = self._admission.blocked
+        if since is None and (text := blocked(owner.uid, request.terms, slots, len(nodes))):
             raise RequestRefused(Refusal.BUSY, text)
         if (limit := self._batch.limit(request.batch_job)) is not None:
             held = self._jobs.nodes_of_batch(request.batch_job)
             if text := over_limit(request.batch_job, limit, held, nodes.numbers()):
                 raise RequestRefused(Refusal.BATCH_LIMIT, text)
-        shares = shares_on(request.specs, picks, self._nodes)
+        supply = None if placement is None else placement.supply
+        shares = shares_on(request.specs, picks, self._nodes, supply)
         if self._ids.next >= ids.END:
             raise RequestRefused(Refusal.NOT_PERMITTED, "this partition has used all job ids")
+        loans: tuple[NodeLoan, ...] = ()
+        if batch is not None and batch.lenders:
+            from allocator.queue.borrowing import loans_for  # few take slots of others
+
+            loans = loans_for(
+                nodes.spans, self._nodes, [self._jobs[each] for each in batch.lenders]
+            )
         grant = make_grant(
             job_id or self._ids.next,
             owner,
@@ -403,8 +400,9 @@ class Requests:
             attempt=0 if batch is None else batch.attempt,
             time_s=request.time_s,
             gives_way=source is not None and request.terms.gives_way,
+            loans=loans,
         )
-        if text := why_unsendable(grant):
+        if text := grants.why_unsendable(grant, len(loans)):
             raise RequestRefused(Refusal.BAD_REQUEST, text)
         if (job_id := grant.job_id) == self._ids.next:
             self._ids.take()
@@ -423,6 +421,7 @@ class Requests:
             is_adopted=not self._ids.is_given(job_id),
             attempt=0 if batch is None else batch.attempt,
             terms=NO_TERMS if source is None else request.terms,
+            loans=loans,
         )
         self._jobs.add(job, nodes, runs, request.overlaps, now, shares)
         began = self._wall_clock()
@@ -431,8 +430,9 @@ class Requests:
         if source is not None:
             answer: list[Action] = [Send(source, grant)]
             asked = began - (0.0 if since is None else now - since)
-            words = (owner.uid, owner.name, request.program, slots, nodes, asked, began)
-            recorded = self._accounting.granted(row_of(job_id, *words, request.terms), source)
+            words = (job_id, owner.uid, owner.name, request.program, slots, nodes, asked, began)
+            row = row_of(*words, request.terms, request.time_s)
+            recorded = self._accounting.granted(row, source)
         else:
             answer, recorded = self._on_granted(batch.job_id if batch else 0, grant, now), []
         noun = "node" if len(nodes) == 1 else "nodes"

@@ -106,7 +106,7 @@ class Watching:
     def _look(self, now: float) -> None:
         self._looked_at, self._look_at = now, None
         later = self._version + 1
-        changed = self._changed(now - self._limits.heartbeat_s * 2.0)
+        changed = self._changed(now - self._limits.announced_s(len(self._nodes)) * 2.0)
         for number in changed:
             self._changed_at[number] = later
         if self._look_at_absent(later) or changed or self._has_news:

@@ -5,7 +5,8 @@
 Submissions: one client hands jobs in over one connection and waits for all answers; each answer
 comes behind its commit. All slots are held meanwhile, so that no job begins. For Slurm, a loop in a
 shell runs `sbatch`. How soon: on idle nodes, from the shell's start of the command, and from
-the time that the queue has for the submission, to the first instruction of the script.
+the time that the queue has for the submission, to the first instruction of the script. `yodctl up`
+has started a launch server, which hands the jobs in; without it `yodjob` starts Python each time.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
+from types import MappingProxyType
 
 from launch import machine, table, up
 from support import results
@@ -35,7 +37,7 @@ from native.wire.alloc import NodeSpec, Refused
 from native.wire.base import Message
 from partition.batch import ask
 from partition.find.discover import Where
-from partition.status.reached import reached
+from partition.find.talking import reached
 from partition.submit.message import Script, submission, wrapped
 
 NODES, SLOTS = 4, 4
@@ -111,6 +113,7 @@ def soon_ms(
         told = scratch / f"first{number}"
         script = scratch / "first.sh"
         script.write_text(FIRST.format(file=told))
+        told.unlink(missing_ok=True)
         began = time.time()
         arrived = submit(script)
         text = wait_for_text(told)
@@ -154,15 +157,18 @@ def main() -> None:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="yod-bench-")))
         where, environment, yodjob = ours(stack, scratch)
 
-        def submit(script: Path) -> float:
+        def submit(script: Path, more: Mapping[str, str] = MappingProxyType({})) -> float:
             done = subprocess.run(
                 [yodjob, "submit", "-quiet", "-o", "/dev/null", str(script)],
-                env=environment, check=True, capture_output=True, text=True, timeout=LIMIT_S,
+                env={**environment, **more},
+                check=True, capture_output=True, text=True, timeout=LIMIT_S,
             )  # fmt: skip
             row = ask.rows(where, limits.load(os.environ), [int(done.stdout)])[0]
             return row.submitted
 
         shell, queue = soon_ms(submit, scratch, options.rounds)
+        cold = {"YOD_LAUNCH_SERVER": "cold"}
+        alone, _ = soon_ms(lambda script: submit(script, cold), scratch, options.rounds)
         holder = subprocess.Popen(
             [yodjob, "alloc", "--json", "-sz", str(NODES * SLOTS)],
             env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -173,6 +179,7 @@ def main() -> None:
         rates = [submissions_per_s(where, options.jobs) for _ in range(options.rounds)]
         rate, shell_ms, queue_ms = map(statistics.median, (rates, shell, queue))
         rows.append(["yod", f"{rate:.0f}", f"{queue_ms:.0f}", f"{shell_ms:.0f}"])
+        rows.append(["yod, no launch server", "", "", f"{statistics.median(alone):.0f}"])
     slurm_row, absent = of_slurm(options.jobs, options.rounds)
     rows += slurm_row
     text = report(rows, (rate, queue_ms, shell_ms), absent, options.jobs, options.rounds)

@@ -1,13 +1,17 @@
 """Many tasks of a program in one pilot, and beside it what else runs many programs on a host. Then
 calls of functions, and what tasks cost that wait.
 
-    python bench/pilot.py [--tasks 2000] [--program true] [--calls 2000] [--queued 100000]
-        [--rounds 3] [--peers PYTHON] [--write FILE]
+    python bench/pilot.py [--tasks 2000] [--program true --program 'python3 -c pass']
+        [--calls 3000] [--queued 100000] [--rounds 3] [--deadline 300] [--peers PYTHON]...
+        [--write FILE]
 
 Every way runs the same number of programs, two at a time, and is timed from its first word to its
 last; ways of a round come in random order. `first` is the time until the first task runs, `close`
 that from the last task's end to the program's. PYTHON is the interpreter of an environment that has
-any of hyperqueue, parsl, executorlib and radical.pilot; those that it lacks are left out by name.
+any of hyperqueue, parsl, executorlib and radical.pilot, and may be given several times; what none
+of them has is left out by name. A way that takes longer than the deadline, in seconds, is ended
+with all that it has started, and is not tried again. RADICAL-Pilot runs 200 programs at most.
+Modules are compiled by the first round, as they are where yod is installed.
 
 Calls are `len("abc")` in warm workers: one at a time, each result awaited before the next call;
 submitted, all at once; mapped, ten times as many in the chunks of a `map`, of fifty where the way
@@ -25,6 +29,7 @@ import json
 import os
 import random
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -32,11 +37,13 @@ import tempfile
 import time
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 from launch import machine
 from support import results
+from support.pilots import CALLING, CALLS, FUNCTION_TASKS, OURS, WAITING
 
 from yod.pilot.model.sizes import Need, NodeSize
 from yod.pilot.scheduler import agent
@@ -44,137 +51,14 @@ from yod.pilot.scheduler.slots import Slots
 
 CORES = 2
 
-OURS = """
-import json, sys, time
-began = time.time()
-import yod.pilot as rp
-first = []
-with rp.Session() as session:
-    pmgr, tmgr = rp.PilotManager(session), rp.TaskManager(session)
-    tmgr.add_pilots(pmgr.submit_pilots({"cores": CORES, "runtime": 60}))
-    probe = rp.TaskDescription({"executable": "true"})
-    tmgr.submit_tasks(probe).wait(rp.AGENT_EXECUTING)
-    first = time.time() - began
-    at = time.time()
-    tmgr.submit_tasks([rp.TaskDescription(PROGRAM) for _ in range(COUNT)])
-    states = tmgr.wait_tasks()
-    took = time.time() - at
-    at = time.time()
-assert set(states) == {"DONE"}
-print(json.dumps({"per_s": COUNT / took, "first_s": first, "close_s": time.time() - at}))
-"""
-CALLS = {
-    "HyperQueue": """
-import json, time
-began = time.time()
-from hyperqueue import Job, LocalCluster
-from hyperqueue.cluster import WorkerConfig
-with LocalCluster() as cluster:
-    cluster.start_worker(WorkerConfig(cores=CORES))
-    client = cluster.client()
-    at = time.time()
-    job = Job()
-    for _ in range(COUNT):
-        job.program(ARGV)
-    client.wait_for_jobs([client.submit(job)])
-    took = time.time() - at
-print(json.dumps({"per_s": COUNT / took}))
-""",
-    "Parsl": """
-import json, time
-import parsl
-from parsl.config import Config
-from parsl.executors import ThreadPoolExecutor
-parsl.load(Config(executors=[ThreadPoolExecutor(max_threads=CORES)], usage_tracking=0))
-@parsl.bash_app
-def one():
-    return " ".join(ARGV)
-at = time.time()
-for each in [one() for _ in range(COUNT)]:
-    each.result()
-print(json.dumps({"per_s": COUNT / (time.time() - at)}))
-parsl.dfk().cleanup()
-""",
-    "executorlib": """
-import json, subprocess, time
-from executorlib import SingleNodeExecutor
-with SingleNodeExecutor(max_workers=CORES, block_allocation=True) as pool:
-    pool.submit(len, "a").result()
-    at = time.time()
-    for each in [pool.submit(subprocess.call, ARGV) for _ in range(COUNT)]:
-        each.result()
-    print(json.dumps({"per_s": COUNT / (time.time() - at)}))
-""",
-    "RADICAL-Pilot": """
-import json, time
-began = time.time()
-import radical.pilot as rp
-session = rp.Session()
-pmgr, tmgr = rp.PilotManager(session=session), rp.TaskManager(session=session)
-entries = {"resource": "local.localhost", "runtime": 60, "cores": CORES}
-tmgr.add_pilots(pmgr.submit_pilots(rp.PilotDescription(entries)))
-first = tmgr.submit_tasks(rp.TaskDescription({"executable": "true"}))
-first.wait(["AGENT_EXECUTING", "DONE"])
-first_s = time.time() - began
-at = time.time()
-tmgr.submit_tasks([rp.TaskDescription(PROGRAM) for _ in range(COUNT)])
-tmgr.wait_tasks()
-took = time.time() - at
-at = time.time()
-session.close()
-figures = {"per_s": COUNT / took, "first_s": first_s, "close_s": time.time() - at}
-print(json.dumps(figures))
-""",
-}
 MODULES = {
     "HyperQueue": "hyperqueue",
     "Parsl": "parsl",
     "executorlib": "executorlib",
     "RADICAL-Pilot": "radical.pilot",
 }
-LESS = {"RADICAL-Pilot": 20}  # so many times fewer tasks: it takes long
-
-
-CALLING = """
-import json, subprocess, time
-CONTEXT
-def main():
-    with OPEN as pool:
-        for each in [pool.submit(subprocess.call, ["sleep", "0.2"]) for _ in range(CORES)]:
-            each.result()
-        figures = {}
-        at = time.time()
-        for _ in range(COUNT):
-            pool.submit(len, "abc").result()
-        figures["one_per_s"] = COUNT / (time.time() - at)
-        at = time.time()
-        for each in [pool.submit(len, "abc") for _ in range(COUNT)]:
-            each.result()
-        figures["submitted_per_s"] = COUNT / (time.time() - at)
-        many = ["abc"] * (10 * COUNT)
-        at = time.time()
-        assert sum(pool.map(len, many CHUNKS)) == 3 * len(many)
-        figures["mapped_per_s"] = len(many) / (time.time() - at)
-    print(json.dumps(figures))
-if __name__ == "__main__":
-    main()
-"""
-FUNCTION_TASKS = """
-import json, time
-import yod.pilot as rp
-with rp.Session() as session:
-    tmgr = rp.TaskManager(session)
-    tmgr.add_pilots(rp.PilotManager(session).submit_pilots({"cores": CORES, "runtime": 60}))
-    entries = {"mode": rp.TASK_FUNCTION, "function": len, "args": ["abc"]}
-    tmgr.submit_tasks([rp.TaskDescription(entries) for _ in range(CORES)])
-    tmgr.wait_tasks()
-    at = time.time()
-    tasks = tmgr.submit_tasks([rp.TaskDescription(entries) for _ in range(COUNT)])
-    tmgr.wait_tasks()
-    took = time.time() - at
-    assert {task.return_value for task in tasks} == {3}
-print(json.dumps({"submitted_per_s": COUNT / took}))
-"""
+MOST = {"RADICAL-Pilot": 200}  # tasks: it takes long
+MARK = "YOD_BENCH_RUN"  # a variable by which all processes of a run are found
 POOLS = {  # what is imported, what is opened, how a map is told its chunks
     "yod.pilot.Executor": ("import yod.pilot", "yod.pilot.Executor(CORES)", ""),
     "ProcessPoolExecutor": (
@@ -188,64 +72,73 @@ POOLS = {  # what is imported, what is opened, how a map is told its chunks
         ", chunksize=50",
     ),
 }
-
-
-WAITING = """
-import json, os, time
-import yod.pilot as rp
-def resident(pid):
-    with open(f"/proc/{pid}/statm") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-with rp.Session() as session:
-    tmgr = rp.TaskManager(session)
-    pilot = rp.PilotManager(session).submit_pilots({"cores": 1, "runtime": 60})
-    tmgr.add_pilots(pilot)
-    first = tmgr.submit_tasks(rp.TaskDescription({"executable": "sleep", "arguments": ["3600"]}))
-    first.wait(rp.AGENT_EXECUTING)
-    pids = os.getpid(), pilot.unix_pid
-    before = [resident(pid) for pid in pids]
-    at = time.time()
-    tmgr.submit_tasks([rp.TaskDescription({"executable": "true"}) for _ in range(COUNT)])
-    came = time.time() - at
-    client, agent = (resident(pid) - then for pid, then in zip(pids, before))
-    at = time.time()
-    tmgr.cancel_tasks()
-    tmgr.wait_tasks()
-    canceled = time.time() - at
-print(json.dumps({"client_bytes": client / COUNT, "agent_bytes": agent / COUNT,
-                  "came_us": came * 1e6 / COUNT, "canceled_us": canceled * 1e6 / COUNT}))
-"""
 NODES = 10000
 
 
 class Way:
-    """One way to run many programs."""
+    """One way to run many programs.
+
+    Attributes:
+        failure: why it has no figures; empty: it has.
+    """
 
     def __init__(self, name: str, command: list[str], more: dict[str, str] | None = None) -> None:
         self.name = name
         self.command = command
         self.more = more or {}
+        self.failure = ""
 
 
-def run(way: Way, count: int) -> dict[str, float]:
-    """Figures of one run."""
-    with tempfile.TemporaryDirectory() as scratch:
-        began = time.perf_counter()
-        done = subprocess.run(
-            way.command,
-            cwd=scratch,
-            env={**os.environ, **way.more},
-            input="\n".join(map(str, range(count))),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        took = time.perf_counter() - began
-    if done.returncode:
-        raise SystemExit(f"{way.name}: {done.stderr[-2000:]}")
-    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
+def run(way: Way, count: int, deadline_s: float) -> dict[str, float]:
+    """Figures of one run; none where it has failed."""
+    mark = os.urandom(8).hex()
+    environment = {**os.environ, **way.more, MARK: mark}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
+        words, output, errors = (Path(scratch, name) for name in ("input", "out", "err"))
+        words.write_text("\n".join(map(str, range(count))))
+        with open(words) as stdin, open(output, "w") as out, open(errors, "w") as err:
+            began = time.perf_counter()
+            process = subprocess.Popen(
+                way.command,
+                cwd=scratch,
+                env={**environment, "HOME": scratch, "PWD": scratch},
+                stdin=stdin,
+                stdout=out,
+                stderr=err,
+            )
+            try:
+                status = process.wait(deadline_s)
+            except subprocess.TimeoutExpired:
+                way.failure = f"not ended after {deadline_s:g} s"
+                return {}
+            finally:
+                took = time.perf_counter() - began
+                end(mark)
+                process.wait()
+        if status:
+            last = (errors.read_text().strip().splitlines() or ["no word"])[-1]
+            way.failure = f"failed: {last}"
+            return {}
+        lines = [line for line in output.read_text().splitlines() if line.startswith("{")]
     figures: dict[str, float] = json.loads(lines[-1]) if lines else {"per_s": count / took}
     return figures
+
+
+def end(mark: str) -> None:
+    """End all processes that have a mark in their environment."""
+    wanted = f"{MARK}={mark}".encode()
+    while True:
+        found = []
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            with suppress(OSError):
+                if wanted in Path("/proc", pid, "environ").read_bytes().split(b"\0"):
+                    found.append(int(pid))
+        for unix_pid in found:
+            with suppress(ProcessLookupError):
+                os.kill(unix_pid, signal.SIGKILL)
+        if not found:
+            return
 
 
 def scripted(text: str, count: int, argv: Sequence[str] = ("true",)) -> str:
@@ -255,7 +148,18 @@ def scripted(text: str, count: int, argv: Sequence[str] = ("true",)) -> str:
     return text.replace("CORES", str(CORES)).replace("COUNT", str(count))
 
 
-def ways(count: int, peers: str, argv: Sequence[str]) -> tuple[list[Way], list[str]]:
+def who_has(peers: Sequence[str], name: str) -> tuple[str, str]:
+    """The interpreter that has a peer, and the peer's version; empty: none has it."""
+    for python in peers:
+        text = f"import {MODULES[name]}; from importlib.metadata import version; "
+        text += f"print(version({MODULES[name]!r}))"
+        asked = subprocess.run([python, "-c", text], capture_output=True, text=True, check=False)
+        if not asked.returncode:
+            return python, asked.stdout.split()[-1]
+    return "", ""
+
+
+def ways(count: int, peers: Sequence[str], argv: Sequence[str]) -> tuple[list[Way], list[str]]:
     """Those that are here, and the names of the others."""
 
     ours = [sys.executable, "-c", scripted(OURS, count, argv)]
@@ -266,50 +170,58 @@ def ways(count: int, peers: str, argv: Sequence[str]) -> tuple[list[Way], list[s
     ]
     absent = []
     if shutil.which("parallel"):
-        found.append(Way("GNU parallel", ["parallel", f"-j{CORES}", "-n0", *argv]))
+        told = subprocess.run(["parallel", "--version"], capture_output=True, text=True, check=True)
+        name = f"GNU parallel {told.stdout.split()[2]}"
+        found.append(Way(name, ["parallel", f"-j{CORES}", "-n0", *argv]))
     else:
         absent.append("GNU parallel")
     for name, text in CALLS.items():
-        is_here = (
-            peers
-            and not subprocess.run(
-                [peers, "-c", f"import {MODULES[name]}"], capture_output=True, check=False
-            ).returncode
-        )
-        if is_here:
-            own = max(1, count // LESS.get(name, 1))
-            found.append(Way(name, [peers, "-c", scripted(text, own, argv)]))
+        python, version = who_has(peers, name)
+        if python:
+            own = min(count, MOST.get(name, count))
+            fewer = f", {own} tasks" if own < count else ""
+            title = f"{name} {version}{fewer}"
+            own_bin = os.path.dirname(python)
+            path = os.pathsep.join((own_bin, os.environ["PATH"]))
+            words = [python, "-c", scripted(text, own, argv)]
+            environment = {"PATH": path, "VIRTUAL_ENV": os.path.dirname(own_bin)}
+            found.append(Way(title, words, environment))
         else:
             absent.append(name)
     return found, absent
 
 
-def call_ways(count: int, peers: str) -> tuple[list[Way], list[str]]:
+def call_ways(count: int, peers: Sequence[str]) -> tuple[list[Way], list[str]]:
     """Ways to call functions that are here, and the names of the others."""
     found, absent = [], []
     for name, (context, opened, chunks) in POOLS.items():
         text = CALLING.replace("CONTEXT", context).replace("OPEN", opened)
         text = text.replace(" CHUNKS", chunks)
         program = sys.executable
+        title = name
         if name in MODULES:
-            program = peers
-            check = [peers, "-c", f"import {MODULES[name]}"]
-            if not peers or subprocess.run(check, capture_output=True, check=False).returncode:
+            program, version = who_has(peers, name)
+            if not program:
                 absent.append(name)
                 continue
-        found.append(Way(name, [program, "-c", scripted(text, count)]))
+            title = f"{name} {version}"
+        found.append(Way(title, [program, "-c", scripted(text, count)]))
     words = [sys.executable, "-c", scripted(FUNCTION_TASKS, count)]
     found.append(Way("yod.pilot, tasks of mode function", words))
     return found, absent
 
 
-def measure(here: list[Way], count: int, rounds: int) -> dict[str, list[dict[str, float]]]:
+Figures = dict[str, list[dict[str, float]] | str]  # of each way, or why there are none
+
+
+def measure(here: list[Way], count: int, rounds: int, deadline_s: float) -> Figures:
     """Figures of all ways, in rounds."""
     figures: dict[str, list[dict[str, float]]] = {way.name: [] for way in here}
     for _ in range(rounds):
         for way in random.sample(here, len(here)):
-            figures[way.name].append(run(way, count))
-    return figures
+            if not way.failure:
+                figures[way.name].append(run(way, count, deadline_s))
+    return {way.name: way.failure or figures[way.name] for way in here}
 
 
 def simulated(count: int, nodes: int) -> float:
@@ -329,7 +241,7 @@ def simulated(count: int, nodes: int) -> float:
     return count / (time.process_time() - began)
 
 
-def queued(count: int, rounds: int) -> list[str]:
+def queued(count: int, rounds: int, deadline_s: float) -> list[str]:
     """What tasks cost that wait, and what an agent could run on many nodes."""
     columns = {
         "client_bytes": ("client, bytes a task", "{:.0f}"),
@@ -337,16 +249,11 @@ def queued(count: int, rounds: int) -> list[str]:
         "came_us": ("submitted, µs a task", "{:.0f}"),
         "canceled_us": ("canceled, µs a task", "{:.0f}"),
     }
-    lines = table(
-        {
-            f"{many} tasks": [
-                run(Way("yod.pilot", [sys.executable, "-c", scripted(WAITING, many)]), many)
-                for _ in range(rounds)
-            ]
-            for many in (count // 10, count)
-        },
-        columns,
-    )
+    figures: Figures = {}
+    for many in (count // 10, count):
+        way = Way(f"{many} tasks", [sys.executable, "-c", scripted(WAITING, many)])
+        figures |= measure([way], many, rounds, deadline_s)
+    lines = table(figures, columns)
     rates = [simulated(count, NODES) for _ in range(rounds)]
     return [
         *lines,
@@ -356,13 +263,14 @@ def queued(count: int, rounds: int) -> list[str]:
     ]
 
 
-def table(
-    figures: dict[str, list[dict[str, float]]], columns: dict[str, tuple[str, str]]
-) -> list[str]:
+def table(figures: Figures, columns: dict[str, tuple[str, str]]) -> list[str]:
     """Medians; columns are name -> (head, form)."""
     heads = " | ".join(head for head, _ in columns.values())
     lines = [f"| way | {heads} |", "| --- |" + " --- |" * len(columns)]
     for name, each in figures.items():
+        if isinstance(each, str):
+            lines.append(f"| {name} | {each} |" + " |" * (len(columns) - 1))
+            continue
         cells = []
         for what, (_, form) in columns.items():
             values = [one[what] for one in each if what in one]
@@ -375,24 +283,28 @@ def main() -> None:
     """Measure, and print tables."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--tasks", type=int, default=2000)
-    parser.add_argument("--program", type=str.split, default=["true"])
-    parser.add_argument("--calls", type=int, default=2000)
+    parser.add_argument("--program", type=str.split, action="append")
+    parser.add_argument("--calls", type=int, default=3000)
     parser.add_argument("--queued", type=int, default=100000)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--peers", default="")
+    parser.add_argument("--deadline", type=float, default=300.0)
+    parser.add_argument("--peers", action="append", default=[])
     parser.add_argument("--write", type=Path)
     asked = parser.parse_args()
     lines = ["# Many tasks in a pilot", "", *machine()]
     sections = (
-        (
-            asked.tasks,
-            partial(ways, argv=asked.program),
-            f"tasks of `{' '.join(asked.program)}`, {CORES} at a time",
-            {
-                "per_s": ("tasks/s", "{:.0f}"),
-                "first_s": ("first task, s", "{:.2f}"),
-                "close_s": ("close, s", "{:.2f}"),
-            },
+        *(
+            (
+                asked.tasks,
+                partial(ways, argv=[shutil.which(argv[0]) or argv[0], *argv[1:]]),
+                f"tasks of `{' '.join(argv)}`, {CORES} at a time",
+                {
+                    "per_s": ("tasks/s", "{:.0f}"),
+                    "first_s": ("first task, s", "{:.2f}"),
+                    "close_s": ("close, s", "{:.2f}"),
+                },
+            )
+            for argv in asked.program or (["true"], ["python3", "-c", "pass"])
         ),
         (
             asked.calls,
@@ -414,10 +326,10 @@ def main() -> None:
             f"{count} {what}; medians of {asked.rounds} rounds."
             f" Not here: {', '.join(absent) or 'none'}.",
             "",
-            *table(measure(here, count, asked.rounds), columns),
+            *table(measure(here, count, asked.rounds, asked.deadline), columns),
         ]
     if asked.queued:
-        lines += ["", *queued(asked.queued, asked.rounds)]
+        lines += ["", *queued(asked.queued, asked.rounds, asked.deadline)]
     text = "\n".join(lines) + "\n"
     print(text)
     if asked.write:

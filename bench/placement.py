@@ -28,7 +28,7 @@ from launch import machine, table
 from msgspec import Struct, field
 from support import results, swf
 
-from allocator.nodes import hilbert
+from allocator.geometry import hilbert
 from allocator.nodes.placement import ArrayPlacement
 from allocator.nodes.policies import POLICIES
 from native.wire.placed import NodeSpan

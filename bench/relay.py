@@ -8,12 +8,14 @@ launcher once, in random order; the first round is not counted. Torn lines are c
 more run of each, through a pipe.
 
 Then, of yod alone: how long a short line takes from a rank's write to the reader of yod's
-output, and how long it takes from an interrupt until none of 64 ranks is left.
+output, how long it takes from an interrupt until none of 64 ranks is left, and how long
+`yodjob stack` takes for 64 ranks.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 import signal
@@ -134,11 +136,35 @@ def ends(environment: Mapping[str, str], size: int, scratch: Path) -> float:
     return took
 
 
+def stacks(environment: Mapping[str, str], size: int) -> float:
+    """Milliseconds of `yodjob stack` for a job of so many ranks in Python."""
+    program = f"import os, time; os.write(1, b'\\n'); time.sleep({LIMIT_S})"
+    command = [yod_command(), "-sz", str(size), sys.executable, "-S", "-c", program]
+    yodjob = str(Path(yod_command()).with_name("yodjob"))
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as yod:
+        assert yod.stdout is not None
+        up = 0
+        while up < size:
+            up += len(os.read(yod.stdout.fileno(), 4096))
+        listed = subprocess.check_output([yodjob, "list", "--json"], env=environment)
+        (job,) = json.loads(listed)["jobs"]
+        began = time.monotonic_ns()
+        said = subprocess.check_output([yodjob, "stack", job["id"]], env=environment, text=True)
+        took = (time.monotonic_ns() - began) / 1e6
+        assert f"[0..{size - 1}] python" in said, said
+        yod.send_signal(signal.SIGINT)
+    return took
+
+
 def quick(rounds: int, scratch: Path) -> list[str]:
-    """A table of what is to be quick: one print, an interrupt."""
+    """A table of what is to be quick: one print, an interrupt, stacks."""
     rows = []
-    embedded = {**os.environ, "YOD_PARTITION": "embedded"}
     with ExitStack() as stack:
+        own = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="yod-bench-")))
+        # Where jobs are found by their ids: none but these.
+        embedded = {**os.environ, "YOD_PARTITION": "embedded", "XDG_RUNTIME_DIR": str(own)}
         yodctl = str(Path(yod_command()).with_name("yodctl"))
         local = partition(yodctl, RANKS_ENDED, stack, scratch)
         for name, place in (("embedded", embedded), (f"{RANKS_ENDED} local PCTs", local)):
@@ -147,6 +173,10 @@ def quick(rounds: int, scratch: Path) -> list[str]:
                 (
                     f"an interrupt until {RANKS_ENDED} ranks are dead",
                     [ends(place, RANKS_ENDED, scratch) for _ in range(rounds)],
+                ),
+                (
+                    f"stacks of {RANKS_ENDED} ranks",
+                    [stacks(place, RANKS_ENDED) for _ in range(rounds)],
                 ),
             ):
                 values.sort()

@@ -73,6 +73,10 @@ class PartitionError(YodError):
     """There is no partition, or the configured one cannot be used."""
 
 
+# Why what is valid for a time may have expired.
+TOO_OLD = "it is too old, or the clocks of the hosts differ"
+
+
 class Refusal(IntEnum):
     """Why bebopd or a PCT refuses a request. The values are on the wire."""
 

@@ -19,13 +19,17 @@ class Limits(Struct, frozen=True):
 
     pending_s: float = 60.0
     heartbeat_s: float = 10.0
+    announce_apart_s: float = 0.008
     silent_s: float = 35.0
     announce_retry_s: float = 1.0
     allocate_s: float = 30.0
     phase_s: float = 30.0
     end_s: float = 10.0
+    lost_end_s: float = 2.0
     kill_delay_s: float = 2.0
     node_mtbf_s: float = 5 * 365 * 86400.0
+    checkpoint_local_bytes: int = 32 * 1024 * 1024 * 1024
+    checkpoint_drain_s: float = 600.0
     kill_wait_s: float = 30.0
     overtime_s: float = 300.0
     nice_kill_s: float = 300.0
@@ -48,6 +52,7 @@ class Limits(Struct, frozen=True):
     waiting_count: int = 4096
     waiting_each_count: int = 256
     backfill_count: int = 50
+    pass_s: float = 0.02
     backfill_tested_count: int = 1000
     switches_wait_s: float = 300.0
     ended_count: int = 20_000
@@ -101,6 +106,7 @@ class Limits(Struct, frozen=True):
     prepare_s: float = 10.0
     collected_bytes: int = 256 * 1024 * 1024
     call_bytes: int = 16 * 1024 * 1024
+    pilot_silent_s: float = 60.0
     web_clients_count: int = 64
     web_request_s: float = 5.0
     web_stall_s: float = 20.0
@@ -111,20 +117,30 @@ class Limits(Struct, frozen=True):
     ssh_fanout_count: int = 64
     ssh_silent_s: float = 10.0
 
+    def announced_s(self, node_count: int) -> float:
+        """A PCT of a partition of so many nodes announces itself this often."""
+        return max(self.heartbeat_s, node_count * self.announce_apart_s)
+
 
 MEANINGS = {
     "pending_s": "a grant lapses after this unless its PCTs report the job",
     "heartbeat_s": "a PCT announces itself this often",
+    "announce_apart_s": "announcements of PCTs are so far apart; where that is longer than "
+    "heartbeat_s for a node, heartbeat_s and silent_s grow with the number of nodes",
     "silent_s": "a node not heard from for this long is down",
     "announce_retry_s": "a PCT without a bebopd tries again after this",
     "allocate_s": "yod waits this long for bebopd's answer",
     "phase_s": "each phase of a launch before go ends within this",
     "end_s": "the end of a job is confirmed within this, else its nodes are reset",
+    "lost_end_s": "yod waits this long for nodes that others have lost to confirm the end of a job",
     "kill_delay_s": "after an abnormal end the other ranks have this long to end",
     "node_mtbf_s": "mean time between failures of a node (yod --checkpoint-every auto)",
+    "checkpoint_local_bytes": "of checkpoints that one user keeps on a node (yod "
+    "--checkpoint-local), and never more than half of that file system",
+    "checkpoint_drain_s": "they are copied to the directory of checkpoints within this",
     "kill_wait_s": "at the end of an allocation its command and steps have this long to end",
-    "overtime_s": "a batch job that its broker has not ended so long after its time limit and "
-    "kill_wait_s is ended by bebopd",
+    "overtime_s": "a job that its owner's processes have not ended so long after its time limit "
+    "and kill_wait_s is ended by bebopd",
     "nice_kill_s": "jobs that are ended by pingd -nicekill, or give way (yod -nice), have "
     "this long from SIGTERM to SIGKILL",
     "store_answer_s": "a directory of a pct's store takes a byte within this, else it hangs and "
@@ -148,6 +164,7 @@ MEANINGS = {
     "jobs_per_node_count": "jobs on one node at a time",
     "waiting_count": "requests that wait for nodes of a partition at a time (yod --wait)",
     "waiting_each_count": "the same of one user",
+    "pass_s": "bebopd looks at a line at most once in so long; 0: at each event",
     "backfill_count": "requests that wait whose expected start no later request may delay",
     "switches_wait_s": "a request waits at most this long for few leaf switches (--switches)",
     "backfill_tested_count": "requests that wait, and are tried whenever slots become free",
@@ -203,6 +220,7 @@ MEANINGS = {
     "prepare_s": "a launch that a launch server has not prepared after this is cold",
     "collected_bytes": "output of one stream that yod.api collects; a job that writes more ends",
     "call_bytes": "a call of a function in a pilot, packed, and its packed result",
+    "pilot_silent_s": "a pilot whose agent has not said a word for this long is FAILED; 0: never",
     "web_clients_count": "connections to pingd --web at a time",
     "web_request_s": "a client of pingd --web has sent its request within this",
     "web_stall_s": "a client of pingd --web that reads nothing for this long is given up",

@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterable, Iterator
 
 from native.errors import UsageError
 from native.text import shown
-from native.wire.base import NODE_MAX
 
+NODE_MAX = (1 << 20) - 1  # highest node number
 _DIGITS = frozenset("0123456789")
 _ALLOWED = _DIGITS | set(".,")
 

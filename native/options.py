@@ -10,7 +10,7 @@ program. Names are case sensitive.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from native.errors import UsageError
@@ -155,6 +155,59 @@ def read_exact(
             return None
         given[option.spellings[0]] = value
     return given, words
+
+
+class Plain:
+    """An option of a plain command line.
+
+    Attributes:
+        name: of its value, in the code.
+        read: makes its value of its text, or raises ValueError; None: it has no text, and is True.
+    """
+
+    def __init__(self, name: str, read: Callable[[str], Any] | None = str) -> None:
+        self.name = name
+        self.read = read
+
+
+def natural(text: str) -> int:
+    """A number that is not negative.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if (number := int(text)) < 0:
+        raise ValueError(text)
+    return number
+
+
+def read_plain(
+    argv: Sequence[str], plain: Mapping[str, Plain]
+) -> tuple[dict[str, Any], list[str]] | None:
+    """Read a command line of options, each given once and its value a word of its own.
+
+    For a command that has a slower reader for all the rest.
+
+    Args:
+        plain: by the spelling of each option.
+
+    Returns:
+        The values that are given, by their names, and the options written out; None: the line
+        has something else.
+    """
+    options = [Option((spelling,), each.read is not None) for spelling, each in plain.items()]
+    if (found := read_exact(argv, options)) is None or found[1]:
+        return None
+    values: dict[str, Any] = {}
+    words: list[str] = []
+    for spelling, text in found[0].items():
+        name, read = plain[spelling].name, plain[spelling].read
+        words += (spelling, text) if read else (spelling,)
+        try:
+            values[name] = read(text) if read else True
+        except ValueError:
+            return None
+    return (values, words) if len(words) == len(argv) else None
 
 
 def describe(options: Sequence[Option]) -> str:

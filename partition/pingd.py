@@ -132,6 +132,7 @@ def command(
     if job_id is not None and not show.select(rows, job_id=job_id):
         raise UsageError(f"no job {job_id} in this partition; it has ended, or was of another one")
     owner = _owner(is_mine)
+    stale_s = why.stale_s(in_force, len(rows))
     rows = show.select(rows, nodes=wanted, job_id=job_id, owner=owner, batch_job=batch_job)
     if is_parsed:
         _print(show.parse_lines(rows))
@@ -139,12 +140,12 @@ def command(
     if is_json:
         from msgspec import json
 
-        records = show.records(rows, time.time(), why.stale_s(in_force))
+        records = show.records(rows, time.time(), stale_s)
         _print([json.format(json.encode(records), indent=1).decode()])
         return
     if not is_summary:
         _print_table(rows)
-        _print(why.lines(rows, time.time(), why.stale_s(in_force)))
+        _print(why.lines(rows, time.time(), stale_s))
     _print(show.totals(rows))
 
 

@@ -176,7 +176,7 @@ def status() -> None:
         again = "`yodctl up --ssh` starts it again, " if found.started else ""
         raise PartitionError(f"bebopd is gone; {again}`yodctl down` clears what is left")
     rows = _rows(found)
-    out = why.out_of_use(rows, time.time(), why.stale_s(limits.load(os.environ)))
+    out = why.out_of_use(rows, time.time(), why.stale_s(limits.load(os.environ), len(rows)))
     for line in (*show.totals(rows), *out):
         click.echo(line)
     if running := _running(rows):
@@ -361,7 +361,7 @@ def doctor(partition: str, config_file: str | None, is_deep: bool) -> None:
     path = config_file or config.PATH
     if config_file or os.path.exists(path):
         found = config.read(path)
-        for daemon, module in (("bebopd", "allocator.cli"), ("pct", "pct.cli")):
+        for daemon, module in (("bebopd", "allocator.command.cli"), ("pct", "pct.command.cli")):
             found.defaults(daemon, import_module(module).command.params)
         click.echo(f"{shown(path)}: nothing is wrong")
     if config_file:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from typing import NoReturn
 
 from native.errors import UsageError, YodError
 from native.host import stdio
@@ -19,7 +20,7 @@ WRONG_USAGE = 2
 PLAIN = ("cancel", "list", "wait")  # beside `submit`
 
 
-def main() -> None:
+def main() -> NoReturn:
     """Entry point."""
     stdio.open_closed()
     status = 0
@@ -27,15 +28,13 @@ def main() -> None:
         _run(sys.argv[1:])
     except SystemExit as error:
         status = error.code if isinstance(error.code, int) else FAILED
-    except UsageError as error:
-        status = _fail(str(error), WRONG_USAGE)
     except KeyboardInterrupt:
         status = SIGNAL_BASE + signal.SIGINT
-    except YodError as error:
-        status = _fail(str(error), FAILED)
-    except OSError as error:
-        status = _fail(stdio.blame(error), FAILED)
-    sys.exit(stdio.ended("yodjob", status, FAILED))
+    except (YodError, OSError) as error:
+        line, status = failure(error)
+        stdio.say(line)
+    # The orderly end of the interpreter would take a tenth of a short command.
+    os._exit(stdio.ended("yodjob", status, FAILED))
 
 
 def _run(argv: list[str]) -> None:
@@ -55,9 +54,10 @@ def _run(argv: list[str]) -> None:
     every.run()
 
 
-def _fail(text: str, exit_status: int) -> int:
-    stdio.say(f"yodjob: {text}")
-    return exit_status
+def failure(error: YodError | OSError) -> tuple[str, int]:
+    """The line for the user, and the exit status."""
+    text = stdio.blame(error) if isinstance(error, OSError) else str(error)
+    return f"yodjob: {text}", WRONG_USAGE if isinstance(error, UsageError) else FAILED
 
 
 if __name__ == "__main__":

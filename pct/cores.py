@@ -14,9 +14,9 @@ from itertools import groupby
 from typing import NamedTuple
 
 from native.text import plural
-from native.wire.runs import CoreGroup, CoreRow
+from native.wire.runs import Binding, CoreGroup, CoreRow, Reach
 
-Given = tuple[tuple[int, "Core"], ...]  # a job's cores with the members whose ranks have them
+Owned = tuple[tuple[int, "Core"], ...]  # a job's cores with the members whose ranks have them
 
 
 class Core(NamedTuple):
@@ -31,6 +31,18 @@ class Core(NamedTuple):
     cpus: tuple[int, ...]
 
 
+class Given(NamedTuple):
+    """What a job has of a node's cores.
+
+    Attributes:
+        own: its own, member by member, in the order of its ranks.
+        here: all of the node.
+    """
+
+    own: Owned
+    here: tuple[Core, ...]
+
+
 class CoreTable:
     """Who has which core.
 
@@ -41,7 +53,7 @@ class CoreTable:
         self._cores = sorted(cores)
         by_group = sorted(self._cores, key=_group)
         self._groups = [list(row) for _, row in groupby(by_group, _group)]
-        self._given: dict[int, Given] = {}  # by job
+        self._given: dict[int, Owned] = {}  # by job
 
     @property
     def groups(self) -> tuple[CoreGroup, ...]:
@@ -51,9 +63,10 @@ class CoreTable:
             [CoreGroup(core.socket, core.numa, len(core.cpus), count) for core, count in firsts]
         )
 
-    def of(self, job_id: int) -> Given:
-        """What a job has, member by member, in the order of its ranks."""
-        return self._given.get(job_id, ())
+    def of(self, job_id: int) -> Given | None:
+        """What a job has; None: nothing."""
+        own = self._given.get(job_id)
+        return None if own is None else Given(own, tuple(self._cores))
 
     def counts(self, job_id: int) -> tuple[int, ...]:
         """How many cores of each group a job has; empty: none of any."""
@@ -97,7 +110,7 @@ def _group(core: Core) -> tuple[int, int, int]:
 def dealt(
     ranks: Iterable[int],
     member_of: list[int],
-    cores_of: Mapping[int, tuple[int, int, bool]],
+    bound: Mapping[int, tuple[int, Binding]],
     given: Given,
 ) -> dict[int, tuple[int, ...]]:
     """The processors of each rank that is bound.
@@ -105,21 +118,33 @@ def dealt(
     Args:
         ranks: of the node, ascending.
         member_of: of each rank.
-        cores_of: by member whose ranks are bound: cores for each rank, threads to use of each
-            (0: all), and whether each rank has all cores of the job instead.
+        bound: by member whose ranks are bound: cores for each rank, and how.
         given: what the job has here.
     """
-    left = {member: [core for of, core in given if of == member] for member in cores_of}
-    whole = sorted(core for _, core in given)
+    left = {member: [core for of, core in given.own if of == member] for member in bound}
+    whole = sorted(core for _, core in given.own)
     found = {}
     for rank in ranks:
         member = member_of[rank]
-        if member not in cores_of:
+        if member not in bound:
             continue
-        count, threads, is_whole = cores_of[member]
-        own = whole if is_whole else left[member][:count]
-        if not is_whole:
+        count, binding = bound[member]
+        own = whole if binding.is_whole else left[member][:count]
+        if not binding.is_whole:
             del left[member][:count]
-        if cpus := sorted(cpu for core in own for cpu in core.cpus[: threads or None]):
+        cores = _around(own, given.here, binding)
+        if cpus := sorted(cpu for core in cores for cpu in core.cpus[: binding.threads or None]):
             found[rank] = tuple(cpus)
     return found
+
+
+def _around(own: list[Core], here: tuple[Core, ...], binding: Binding) -> list[Core]:
+    """What a rank is bound to: its own cores, or all of the socket or NUMA node that these are of.
+
+    Those with fewer threads than it wants of each are left out.
+    """
+    if binding.reach not in (Reach.SOCKET, Reach.NUMA):
+        return own
+    width = 1 if binding.reach is Reach.SOCKET else 2  # of (socket, NUMA node)
+    places = {core[:width] for core in own}
+    return [core for core in here if core[:width] in places and len(core.cpus) >= binding.threads]

@@ -327,6 +327,8 @@ class Driver:
                 ranks.pause(stream, True)
             case events.ResumeOutput(_, stream):
                 ranks.pause(stream, False)
+            case rare_events.HoldOutput(_, rank, is_on):
+                ranks.hold_output(rank, is_on)
             case events.FinishOutput():
                 ranks.finish_output()
             case events.WriteInput(_, data):
@@ -411,7 +413,7 @@ class Driver:
             return None
         from pct.host.cgroups import fences  # many nodes have none
 
-        return fences.opened(self._reactor, cgroup.path, gpus, self._uid_of, self._say)
+        return fences.opened(self._reactor, cgroup, gpus, self._uid_of, self._say)
 
     def _uid_of(self, job_id: int) -> int | None:
         return parts.owner.uid if (parts := self._jobs.get(job_id)) is not None else None

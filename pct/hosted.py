@@ -105,6 +105,7 @@ def hosted(job: Job, reservation: Reservation, now: float) -> status.HostedJob:
         reservation.core_counts(job.job_id),
         reservation.gives_way(job.job_id),
         reservation.attempt(job.job_id),
+        reservation.loans(job.job_id),
     )
 
 

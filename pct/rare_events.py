@@ -85,6 +85,51 @@ class ReadUse(HelperAction, frozen=True):
     is_whole: bool
 
 
+class RankSaved(JobEvent, frozen=True):
+    """A rank has been saved, and writes nothing until the saver hears that it is marked."""
+
+    rank: int
+
+
+class MarkRank(HelperAction, frozen=True):
+    """Tell the saver that what a rank had written when it was saved is known."""
+
+    rank: int
+
+
+class ShareRead(JobEvent, frozen=True):
+    """The saver has read more of what this node keeps, for the node that holds a copy."""
+
+    data: bytes
+
+
+class ShareKept(JobEvent, frozen=True):
+    """The saver has taken so many bytes of what it was given: lines, and another node's share."""
+
+    count_bytes: int
+
+
+class ShareDrained(JobEvent, frozen=True):
+    """All that this node keeps is in the directory of checkpoints."""
+
+
+class PassToSaver(HelperAction, frozen=True):
+    """Give the saver a line, and the data that it names."""
+
+    data: bytes
+
+
+class HoldOutput(JobAction, frozen=True):
+    """Read what is in the pipes of a rank now, and no more; None: in those of all.
+
+    Attributes:
+        is_on: else read all of them again.
+    """
+
+    rank: int | None
+    is_on: bool = True
+
+
 class RemoteAsked(JobEvent, frozen=True):
     """The kernel of this node asks for something of remote files.
 

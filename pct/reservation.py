@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from native.errors import Refusal
+from native.errors import TOO_OLD, Refusal
 from native.wire.alloc import Credential, node_share_of
+from native.wire.placed import NodeLoan
 from native.wire.runs import CoreGroup
 from pct.account import Gpu
 
@@ -27,7 +28,8 @@ class Reservation:
     """The slots of one node.
 
     Invariant: slots and memory in use never exceed the node's; no job id is hosted twice, and
-    no GPU and no core is given twice.
+    no GPU and no core is given twice. Slots of a job that stands still may be lent to others: they
+    are in use once.
 
     Attributes:
         epoch: of the bebopd that has accepted this node; 0 before that.
@@ -53,6 +55,7 @@ class Reservation:
             from pct.cores import CoreTable  # an embedded node mostly counts none
 
             self._cores = CoreTable(cores)
+        self._loans: dict[int, list[NodeLoan]] = {}  # by the job that has them from others here
         self._attempts: dict[int, int] = {}  # of hosted jobs that were placed before
         self._giving_way: set[int] = set()  # hosted jobs that end when others need their slots
         self._spent: dict[int, int] = {}  # job id -> the last attempt that is not taken
@@ -61,7 +64,12 @@ class Reservation:
     @property
     def slots_used(self) -> int:
         """Slots that hosted jobs hold."""
-        return sum(self._used.values())
+        lent = (loan.slots for loans in self._loans.values() for loan in loans)
+        return sum(self._used.values()) - (sum(lent) if self._loans else 0)
+
+    def loans(self, job_id: int) -> tuple[NodeLoan, ...]:
+        """The slots of other hosted jobs that a hosted job has."""
+        return tuple(self._loans.get(job_id, ()))
 
     def share(self, job_id: int) -> tuple[int, tuple[Gpu, ...]]:
         """Bytes of memory and the GPUs that a hosted job has."""
@@ -76,9 +84,9 @@ class Reservation:
         """How often a hosted job was placed before; 0 for one that is not hosted."""
         return self._attempts.get(job_id, 0)
 
-    def cores(self, job_id: int) -> Given:
-        """The cores that a hosted job has, with the members whose they are."""
-        return self._cores.of(job_id) if self._cores is not None else ()
+    def cores(self, job_id: int) -> Given | None:
+        """The cores that a hosted job has, with the members whose they are; None: none."""
+        return self._cores.of(job_id) if self._cores is not None else None
 
     def core_counts(self, job_id: int) -> tuple[int, ...]:
         """How many of each group these are."""
@@ -107,11 +115,13 @@ class Reservation:
             return Refusal.STALE_RESERVATION, f"the reservation of job {job_id} is no longer valid"
         if unix_s > credential.expires:
             late = unix_s - credential.expires
-            return Refusal.STALE_RESERVATION, f"the reservation of job {job_id} is {late:.0f} s old"
+            text = f"the reservation of job {job_id} has expired {late:.0f} s ago: {TOO_OLD}"
+            return Refusal.STALE_RESERVATION, text
         if job_id in self._used:
             return Refusal.STALE_RESERVATION, f"job {job_id} is here already"
         wanted = 0 if credential.overlaps else granted
-        free = self.slots - self.slots_used
+        loans = [] if not credential.loans else self._loans_to(credential, number)
+        free = self.slots - self.slots_used + sum([loan.slots for loan in loans])
         if wanted > free:
             return Refusal.BUSY, f"{wanted} slots granted, {free} of {self.slots} are free"
         if len(self._used) >= self._jobs_max:
@@ -119,6 +129,8 @@ class Reservation:
         if credential.shares and (text := self._take_share(credential, number)):
             return Refusal.BUSY, text
         self._used[job_id] = wanted
+        if loans:
+            self._loans[job_id] = loans
         if credential.attempt:
             self._attempts[job_id] = credential.attempt
         if credential.gives_way:
@@ -127,6 +139,22 @@ class Reservation:
 
     def _is_spent(self, credential: Credential) -> bool:
         return credential.attempt <= self._spent.get(credential.job_id, -1)
+
+    def _loans_to(self, credential: Credential, number: int) -> list[NodeLoan]:
+        """The slots that a job has here from others that are still hosted, and not lent yet."""
+        found: list[NodeLoan] = []
+        for loan in credential.loans:
+            lender = loan.lender
+            if not loan.node <= number < loan.node + loan.count or lender not in self._used:
+                continue
+            lent = sum(each.slots for each in self._loans_of(lender))
+            slots = min(loan.slots, self._used[lender] - lent)
+            if self.attempt(lender) == loan.attempt and slots > 0:
+                found.append(NodeLoan(number, 1, lender, loan.attempt, slots))
+        return found
+
+    def _loans_of(self, lender: int) -> list[NodeLoan]:
+        return [loan for loans in self._loans.values() for loan in loans if loan.lender == lender]
 
     def _take_share(self, credential: Credential, number: int) -> str:
         """Take memory, GPUs and cores, the first that are free; why not, empty: they are taken."""
@@ -151,6 +179,12 @@ class Reservation:
 
     def give_back(self, job_id: int) -> None:
         """A hosted job is over; it is never taken again, unless bebopd places it anew."""
+        self._loans.pop(job_id, None)
+        for borrower in list(self._loans) if self._loans_of(job_id) else ():
+            kept = [loan for loan in self._loans[borrower] if loan.lender != job_id]
+            self._loans[borrower] = kept  # the borrower has its slots now
+            if not kept:
+                del self._loans[borrower]
         self._shares.pop(job_id, None)
         self._giving_way.discard(job_id)
         if self._cores is not None:
@@ -183,6 +217,10 @@ class Reservation:
         for job_id in self._used.keys() & self._spent.keys():
             assert self._spent[job_id] < self._attempts.get(job_id, 0), job_id
         assert self._shares.keys() <= self._used.keys() >= self._giving_way
+        assert self._loans.keys() <= self._used.keys() and all(self._loans.values())
+        for job_id, slots in self._used.items():
+            assert sum(loan.slots for loan in self._loans_of(job_id)) <= slots, job_id
+            assert sum(loan.slots for loan in self.loans(job_id)) <= slots, job_id
         assert sum(memory for memory, _ in self._shares.values()) <= self.memory
         given = [gpu for _, gpus in self._shares.values() for gpu in gpus]
         if self._cores is not None:

@@ -18,7 +18,7 @@ from yod.guest.feed import Event, Feed
 from yod.guest.front import Given, Source
 from yod.guest.request import Request, request
 from yod.guest.results import Result
-from yod.launch.events import SignalToPass
+from yod.launch.events import SignalToPass, SuspensionAsked
 from yod.launch.phases import Phase
 from yod.plan.prepared import Prepared
 
@@ -41,7 +41,8 @@ async def run(
 
     Arguments, results and errors are those of :func:`yod.api.run`.
     """
-    asked = request(command, has_input=stdin != b"", **choices)
+    own = {"has_input": stdin != b"", "has_own_input": stdin is None}
+    asked = request(command, **own, **choices)
     job = Job(asked, stdin, None, capture_output, timeout)
     async with job:
         result = await job.wait()
@@ -141,6 +142,17 @@ class Job:
             raise YodError("the ranks do not run")
         here.do(here.launch.driver.handle, SignalToPass(number))
 
+    def go(self) -> None:
+        """Let ranks go that are held at their entry (``attach``).
+
+        Raises:
+            YodError: they are not held, not yet or not any more.
+        """
+        here = self._here
+        if here.launch.driver.machine.phase is not Phase.HELD:
+            raise YodError("the ranks are not held")
+        here.do(here.launch.driver.handle, SuspensionAsked(is_on=False))
+
     def cancel(self) -> None:
         """Send SIGTERM to all ranks, and later SIGKILL; a second call sends that at once.
 
@@ -211,7 +223,12 @@ class Job:
             here.over.result()
 
     def _new(
-        self, prepared: Prepared, opened: Opened, reactor: Reactor, on_over: Callable[[], None]
+        self,
+        prepared: Prepared,
+        opened: Opened,
+        reactor: Reactor,
+        on_over: Callable[[], None],
+        before: GuestLaunch | None,
     ) -> GuestLaunch:
         if self._stdin is not None:
             self._source = Given(reactor, self._stdin)
@@ -228,6 +245,7 @@ class Job:
             feed=self._feed,
             takes_signals=False,
             timeout_s=self._timeout_s,
+            before=before,
         )
 
     @property

@@ -23,7 +23,9 @@ from yod.plan.prepared import Prepared
 if TYPE_CHECKING:
     from partition.up.guest import GuestPartition
 
-New = Callable[[Prepared, Opened, Reactor, Callable[[], None]], GuestLaunch]
+New = Callable[
+    [Prepared, Opened, Reactor, Callable[[], None], GuestLaunch | None], GuestLaunch
+]  # the last: the try before it
 _T = TypeVar("_T")
 
 
@@ -37,6 +39,7 @@ class Hosted:
     """
 
     launch: GuestLaunch
+    _new: New
 
     def __init__(self, host: Host, feed: Feed | None) -> None:
         self.over: asyncio.Future[Result] = host.loop.create_future()
@@ -66,7 +69,8 @@ class Hosted:
         """Begin the launch; it may have failed when this returns."""
         self._opened, self._has_keepers = opened, has_keepers
         self._end_s = prepared.limits.end_s
-        self.do(self._begin, new, prepared, opened)
+        self._new = new
+        self.do(self._begin, prepared, opened, None)
 
     def do(self, call: Callable[..., object], *arguments: object) -> None:
         """Do something for the launch."""
@@ -103,16 +107,26 @@ class Hosted:
                 self._feed.put(Ended(self.result))
             self.over.set_result(self.result)
 
-    def _begin(self, new: New, prepared: Prepared, opened: Opened) -> None:
+    def _begin(self, prepared: Prepared, opened: Opened, before: GuestLaunch | None) -> None:
         # Not from within the driver, which is closed then.
         reactor = self._host.reactor
-        self.launch = new(prepared, opened, reactor, lambda: reactor.call_soon(self._ended))
+        self.launch = self._new(
+            prepared, opened, reactor, lambda: reactor.call_soon(self._ended), before
+        )
         self.launch.begin()
 
     def _ended(self) -> None:
-        if not self._is_ended:
-            self.result = self.launch.result()
-            self._end()
+        if self._is_ended:
+            return
+        before = self.launch
+        if (again := before.next_try()) is not None:
+            before.close()
+            self._opened = self._host.place(again)
+            self._begin(again, self._opened, before)
+            return
+        before.tell_ends()
+        self.result = before.result()
+        self._end()
 
     def _end(self) -> None:
         if self._is_ended:
@@ -167,6 +181,13 @@ class Host:
             raise
         return hosted
 
+    def place(self, prepared: Prepared) -> Opened:
+        """A place in a partition that is not within this process."""
+        from partition.find.remote import RemotePartition
+
+        assert prepared.reach is not None
+        return RemotePartition(prepared.reach, prepared.limits)
+
     def look(self) -> None:
         """Say which launches are over, and when we have something to do again."""
         self._settled += [job for job in self._jobs if job.is_settled]
@@ -181,9 +202,7 @@ class Host:
 
     def _open(self, prepared: Prepared, hosted: Hosted) -> tuple[Opened, Callable[[], bool]]:
         if prepared.reach is not None:
-            from partition.find.remote import RemotePartition
-
-            return RemotePartition(prepared.reach, prepared.limits), _has_none
+            return self.place(prepared), _has_none
         if self._guest is None:
             from partition.up.guest import GuestPartition
 

@@ -19,10 +19,11 @@ from native.port.port import Opened
 from yod import launching
 from yod.guest.choices import Choices, Command, Member
 from yod.guest.driver import GuestLaunch
-from yod.guest.feed import Ended, Event, Message, Output, RankEnded, Started
+from yod.guest.feed import Ended, Event, Held, Message, Output, RankEnded, Started
 from yod.guest.front import Given
-from yod.guest.request import read_load_file, request
+from yod.guest.request import Request, read_load_file, request
 from yod.guest.results import JobFailedError, JobTimeoutError, Result
+from yod.plan.prepared import Prepared
 from yod.ranks import RankResult
 
 if TYPE_CHECKING:
@@ -60,8 +61,29 @@ def run(
         JobFailedError: with ``check``: its exit status is not 0.
     """
     stdio.take_numbers()
-    asked = request(command, has_input=stdin != b"", **choices)
-    prepared = asked.prepare()
+    is_own = stdin is None
+    asked = request(command, has_input=stdin != b"", has_own_input=is_own, **choices)
+    again: Prepared | None = asked.prepare()
+    launched = None
+    while again is not None:
+        prepared = again
+        launched, result, again = _tried(asked, prepared, stdin, capture_output, timeout, launched)
+    assert launched is not None
+    if launched.ended_by:
+        signal.raise_signal(launched.ended_by)
+    launched.check(result, check)
+    return result
+
+
+def _tried(
+    asked: Request,
+    prepared: Prepared,
+    stdin: bytes | None,
+    collects_output: bool,
+    timeout_s: float | None,
+    before: GuestLaunch | None,
+) -> tuple[GuestLaunch, Result, Prepared | None]:
+    """One try: how it has ended, and the launch to try then; None: no other one."""
     with ExitStack() as stack:
         reactor = Reactor(takes_sigchld=False)
         stack.callback(reactor.close)
@@ -84,21 +106,19 @@ def run(
             reactor,
             reactor.stop,
             source=None if stdin is None else Given(reactor, stdin),
-            collects_output=capture_output,
+            collects_output=collects_output,
             feed=None,
             takes_signals=threading.current_thread() is threading.main_thread(),
-            timeout_s=timeout,
+            timeout_s=timeout_s,
+            before=before,
         )
         stack.callback(launched.close)
         launching.run_to_end(launched.driver, reactor, launched.begin)
-        result = launched.result()
+        result, again = launched.result(), launched.next_try()
         launched.close()
         if guest is not None:
             _settle(guest, reactor, prepared.limits)
-    if launched.ended_by:
-        signal.raise_signal(launched.ended_by)
-    launched.check(result, check)
-    return result
+    return launched, result, again
 
 
 def _settle(guest: GuestPartition, reactor: Reactor, limits: Limits) -> None:
@@ -133,6 +153,7 @@ __all__ = [
     "Command",
     "Ended",
     "Event",
+    "Held",
     "Job",
     "JobFailedError",
     "JobStatus",

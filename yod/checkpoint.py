@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import stat
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
 SAVED = "saved"  # the file that says so
+HELD = ".held"  # whose lock is waited for: it is known then how much the rank had written
 
 
 class Saver:
@@ -51,6 +53,8 @@ class Saver:
         new = directory / f"{SAVED}.new"  # the name is given to a file that is complete
         new.write_text("".join(map(_written, (1, 2))))
         new.rename(directory / SAVED)
+        with suppress(OSError), (directory / HELD).open("rb") as held:
+            fcntl.flock(held, fcntl.LOCK_SH)
 
     def _asked(self, number: int, frame: FrameType | None) -> None:
         self.is_asked = bool(self._directory)

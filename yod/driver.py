@@ -7,7 +7,6 @@ import signal
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -30,7 +29,7 @@ from native.port.port import (
 from native.wire import pmi
 from native.wire.alloc import Grant
 from native.wire.load import Failure
-from yod.host.display import open_displays
+from yod.host import screens
 from yod.host.front import Front, OnBroken, OnWritten, Screen, TerminalGone
 from yod.launch import closing, events
 from yod.launch.closing import Closing
@@ -39,11 +38,9 @@ from yod.launch.phases import Phase
 from yod.launch.report import Report
 from yod.plan.prepared import Prepared
 
-if TYPE_CHECKING:  # few launches have any
-    from yod.host.tee import Copies
-
 END_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 PASSED_SIGNALS = (signal.SIGUSR1, signal.SIGUSR2)
+OpenScreens = Callable[[OnWritten, OnBroken], dict[int, Screen]]
 STOP_S = 1.0  # Ctrl-Z stops yod after this time, even while messages still arrive
 
 
@@ -80,6 +77,7 @@ class Driver:
         machine: of the launch.
         result: how the launch ended; None until it is over.
         on_told: takes what the launch tells commands that have asked.
+        rescue: makes a checkpoint whole after the loss of nodes; see ``partition.checkpoint``.
     """
 
     def __init__(
@@ -91,13 +89,14 @@ class Driver:
         reactor: Reactor,
         use_grant: Callable[[Grant], None],
         on_over: Callable[[], None],
-        open_screens: Callable[[OnWritten, OnBroken], dict[int, Screen]] | None = None,
+        open_screens: OpenScreens | None = None,
         after_event: Callable[[], None] | None = None,
         on_detach: Callable[[], str] | None = None,
     ) -> None:
         keep_freed_memory()
         self.result: Result | None = None
         self.on_told: Callable[[events.Told], None] = lambda told: None
+        self.rescue: Callable[..., tuple[str, str]] | None = None
         self._prepared = prepared
         self._plan = prepared.plan
         self._front = front
@@ -110,9 +109,9 @@ class Driver:
         self.machine = machine = Launch(prepared.plan, prepared.limits, bebopd, prepared.partition)
         self._closing = Closing(prepared.records, machine.report, prepared.plan.batch_job)
         self._ending: _Ending | None = None
-        self._copies: Copies | None = None
         self._began_unix_s = time.time()
-        self._screens = (open_screens or self._lines)(self._written, self._broken)
+        self._own = self._opened(open_screens)
+        self._screens = self._own.shown
         self._input = front.input(lambda data: self.handle(events.InputRead(data)))
         self._watch = port.listen(reactor, self._port_ready)
         self._timer = reactor.timer(self._due)
@@ -171,25 +170,16 @@ class Driver:
             screen.close()
         self._front.close()
 
-    def _lines(self, on_written: OnWritten, on_broken: OnBroken) -> dict[int, Screen]:
-        screens = open_displays(
-            self._reactor,
-            self._front,
-            self._plan.options.style,
-            self._plan.size,
-            self._prepared.limits,
-            on_written,
-            on_broken,
-            has_stamps=self._plan.options.has_stamps,
-            progress=None if self._plan.options.is_quiet else self.machine.progress,
-            terminal_rank=self._plan.options.terminal_rank,
-        )
-        if (files := self._plan.options.tee) is None:
-            return screens
-        from yod.host.tee import Copies, teed  # few launches have both
-
-        self._copies = Copies(self._front, self._plan, files, self._fail_output)
-        return teed(screens, self._copies, on_written)
+    def _opened(self, open_screens: OpenScreens | None) -> screens.Screens:
+        outs = self._written, self._broken
+        if open_screens is None:
+            progress = None if self._plan.options.is_quiet else self.machine.progress
+            around = self._reactor, self._front, self._plan, self._prepared.limits
+            shown = screens.lines(*around, *outs, progress)
+        else:
+            shown = open_screens(*outs)
+        of_files = self._written, self._fail_output, self._say
+        return screens.with_files(shown, self._front, self._plan, *of_files)
 
     # -- events in --------------------------------------------------------
 
@@ -267,7 +257,8 @@ class Driver:
             ending.has_output = True
             self._close_records()
         elif ending.has_words:
-            self._end()
+            on_over, self._on_over = self._on_over, _nothing
+            on_over()
 
     def _close_records(self) -> None:
         """Write what is left in files, then the last lines."""
@@ -314,10 +305,6 @@ class Driver:
         self._ending.has_words = True
         self._look_at_end()
 
-    def _end(self) -> None:
-        on_over, self._on_over = self._on_over, _nothing
-        on_over()
-
     # -- actions out ------------------------------------------------------
 
     def _perform(self, actions: list[Action]) -> None:
@@ -326,6 +313,14 @@ class Driver:
         for action in actions:
             self._perform_one(action)
 
+    def _rescue(self, action: events.Rescue) -> None:
+        assert self._plan.checkpointing is not None and self.rescue is not None
+        path, why = self.rescue(self._plan.checkpointing, action.attempt, action.ended)
+        self._say(f"no checkpoint: {why}" if why else f"checkpoint {path}; yod --restart goes on")
+        if path:
+            self._perform_one(events.MarkOutput(os.fsencode(path)))
+        self.on_told(events.Checkpointed(os.fsencode(path), why))
+
     def _perform_one(self, action: Action) -> None:
         """Carry out one action. Every kind of action has a case here."""
         match action:
@@ -333,8 +328,13 @@ class Driver:
                 self._port.send(target, message)
             case events.UseGrant(grant):
                 self._use_grant(grant)
-                if self._copies is not None:
-                    self._copies.begin(grant)
+                if self._own.copies is not None:
+                    self._own.copies.begin(grant)
+            case events.MarkOutput(path):
+                if self._own.marker is not None and (why := self._own.marker.mark(path)):
+                    self._say(f"no marks of output, which may appear again: {why}")
+            case events.Rescue():
+                self._rescue(action)
             case events.Write(stream, rank, data):
                 self._screens[stream].show(rank, stream, data)
             case events.WriteLines(stream, ranks, data):

@@ -12,8 +12,8 @@ _HOSTS = "use -list L for nodes, by number; the pct of a host gives it its numbe
 _RANKS = "use -sz N for ranks; they go to the free slots of the partition or of -list L"
 _PER_NODE = "use --ranks-per-node K, with -N for the count of nodes"
 _BINDING = (
-    "use --bind core to bind each rank to its cores (--dry-run shows them), or"
-    " --ranks-per-socket K; else the ranks of a node use all processors that its pct may use"
+    "use --bind core, socket or numa (ldoms) to bind each rank to its cores, or to all of their"
+    " socket or NUMA node (--dry-run shows them); none is the default"
 )
 _ORDER = (
     "use --distribution block, cyclic or plane=K for the order of ranks over nodes,"
@@ -49,18 +49,16 @@ TABLE = {
     "K": _ENDS,
     "c": _CORES,
     "s": _RANKS,
-    "p": "use --partition ADDRESS for a partition",
+    "p": "use -queue NAME for a queue, --partition ADDRESS for a partition",
     "g": "use -bt for the stacks of ranks that die by a signal",
     "u": _LINES,
     "H": _HOSTS,
     "J": _BATCH,
-    "A": _BATCH,
+    "A": "use -account NAME",
     "r": _PER_NODE,
     "m": _ORDER,
     "W": _ENDS,
-    "alloc": _START,
     "sleep": _START,
-    "show": "programs carry no link version here; --dry-run shows what would be launched",
     "xxx": "programs carry no link version here",
     "Log": "-D -D shows each message",
     "NOBUF": _LINES,
@@ -118,7 +116,6 @@ TABLE = {
     "multi-prog": _MEMBERS,
     "configfile": _MEMBERS,
     "app": _MEMBERS,
-    "account": _BATCH,
     "job-name": _BATCH,
     "dependency": _AFTER,
     "unbuffered": _LINES,

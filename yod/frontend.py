@@ -9,18 +9,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from math import inf
-from typing import TYPE_CHECKING
-
-from msgspec.structs import replace
 
 from native import nodelist
 from native.errors import ProgramNotFoundError, UsageError, YodError
+from native.host import stdio
 from native.text import shown
 from native.wire.group import Dialect
 from yod import launching
 from yod.host import own
 from yod.plan import loadfile
-from yod.plan.checkpoint import Backend
 from yod.plan.checkpoint_options import OPTIONS as CHECKPOINT_OPTIONS
 from yod.plan.checkpoint_options import RESTART
 from yod.plan.invocation import Invocation
@@ -31,6 +28,7 @@ from yod.plan.plan import (
     Ranges,
     Style,
     demand_arity,
+    demand_name,
     from_command_line,
     from_load_file,
     strace_of,
@@ -38,9 +36,6 @@ from yod.plan.plan import (
 from yod.plan.prepared import Prepared, Records
 from yod.plan.shape import ANY, is_about, with_option
 from yod.program import image
-
-if TYPE_CHECKING:
-    from partition.checkpoint.preparing import Restarted
 
 CHECKPOINT_NAMES = tuple(option.spellings[0] for option in CHECKPOINT_OPTIONS)
 
@@ -75,10 +70,16 @@ def run(given: Given, words: list[str]) -> int:
         return detaching.detach(given, words, lambda: _members(given, words, invocation)[0])
     prepared = prepare(given, words, invocation)
     if "--dry-run" in given:
-        _show_plan(prepared)
+        for text in _plan_lines(prepared):
+            print(text)
         for text in launching.binding(prepared.plan.specs, _last(given, "--partition") or ""):
             print(text)
         return 0
+    if "-show" in given:
+        from importlib.metadata import version  # slow to import
+
+        for text in (f"yod {version('yod')}", *_plan_lines(prepared)):
+            stdio.say(f"yod: {text}")
     with _status_of_failure(given):
         result = launching.run(prepared, invocation)
         if prepared.plan.options.retries and result.failure is not None:
@@ -128,6 +129,7 @@ def _prepared(given: Given, words: list[str], invocation: Invocation) -> Prepare
             raise UsageError(f"{one} and {other} exclude each other")
     is_batch = "-batch" in given or ("-interactive" not in given and _is_batch_job(invocation))
     keeps_going, is_quiet = "--keep-going" in given, "-quiet" in given
+    asks_user = "-alloc" in given and "-attach" not in given and not is_batch
     time_limit = None
     if "-time" in given or "-signal" in given:
         from yod.plan.timelimit import chosen as chosen_limit  # few launches have one
@@ -167,6 +169,8 @@ def _prepared(given: Given, words: list[str], invocation: Invocation) -> Prepare
         constraint=_last(given, "--constraint") or "",
         switches=switches,
         exclude=_excluded(given, invocation),
+        queue=demand_name("-queue", _last(given, "-queue") or ""),
+        account=demand_name("-account", _last(given, "-account") or ""),
         retries=_retries(given, invocation),
         gives_way="-nice" in given,
         wait_s=_wait_s(given),
@@ -185,51 +189,32 @@ def _prepared(given: Given, words: list[str], invocation: Invocation) -> Prepare
         stall_s=_stall_s(given),
         signals_group="--signal-tree" in given,
         stops_ranks="--stop-ranks" in given,
-        awaits_user="-attach" in given,
+        awaits_user="-attach" in given or asks_user,
+        asks_user=asks_user,
         strace=strace_of(given),
-        goes_by_enter="-attach" in given and bool(input_ranks) and os.isatty(0),
+        goes_by_enter=("-attach" in given or asks_user) and bool(input_ranks) and os.isatty(0),
         ends_as_cplant=ends_as_cplant,
         shares_input=_last(given, "--stdin") == "shared",
     )
+    members: list[Member] | None = None
+    warnings: list[str] = []
     checkpointing = None
+    if words:
+        members, warnings = _members(given, words, invocation)
+    elif "-sz" in given:
+        raise UsageError(f"{RESTART} without a program has the ranks of the checkpoint: no -sz")
     if any(name in given for name in CHECKPOINT_NAMES):
         from yod.plan.checkpointing import chosen as chosen_checkpoints  # few jobs have any
 
-        checkpointing = chosen_checkpoints(given)
-    warnings: list[str] = []
-    if checkpointing is not None and checkpointing.restart:
-        asked = checkpointing.restart
-        members, warnings, invocation, found = _restarted(given, words, asked, invocation)
-        backend = checkpointing.backend
-        if found is not None and backend not in (None, found.backend):
-            raise UsageError(f"{RESTART}: {shown(found.path)} is of {found.backend.value}")
-        if found is not None:
-            checkpointing = replace(checkpointing, backend=found.backend)
-            if not words and chosen.files is None and chosen.tee is None:
-                chosen = replace(chosen, files=found.files)
-            warnings = [*warnings, f"goes on from {shown(found.path)}; {_behind(found)}"]
-    else:
-        members, warnings = _members(given, words, invocation)
-        found = None
-        if checkpointing is not None and b"YOD_RESTART_COUNT" in invocation.environment:
-            from partition.checkpoint import requeued  # few jobs are
-
-            found = requeued.last(checkpointing, members, invocation)
-            if found is not None:
-                checkpointing = replace(checkpointing, restart=found.path, backend=found.backend)
-                warnings = [*warnings, f"{requeued.told(found, invocation)}; {_behind(found)}"]
-                if chosen.files is not None:
-                    chosen = replace(chosen, files=replace(chosen.files, appends=True))
-                if chosen.tee is not None:
-                    chosen = replace(chosen, tee=replace(chosen.tee, appends=True))
-    if checkpointing is not None and checkpointing.backend is Backend.CRIU:
-        from partition.checkpoint import contained  # few jobs are
-
-        contained.demand_saveable(members, chosen)
-        members, checkpointing, mpi = contained.within(
-            members, checkpointing, invocation, chosen, found=found
+        given_checkpoints = chosen_checkpoints(given)
+        members, chosen, invocation, checkpointing, said = launching.begun(
+            given_checkpoints, members, chosen, invocation, owns_output="--dry-run" not in given
         )
-        chosen = replace(chosen, mpi=mpi)
+        warnings += said
+    assert members is not None
+    if "-alloc" in given and not asks_user:
+        why = "-attach holds the ranks, too" if "-attach" in given else "the job is not interactive"
+        warnings.append(f"-alloc is ignored: {why}")
     return launching.prepare(
         members,
         chosen,
@@ -248,15 +233,6 @@ def _prepared(given: Given, words: list[str], invocation: Invocation) -> Prepare
         is_reached="--dry-run" not in given,
         monotonic=time.monotonic,
     )
-
-
-def _behind(found: Restarted) -> str:
-    """What becomes of output from behind the checkpoint that a job goes on from."""
-    again = "what was written behind it appears again"
-    if found.files is None:
-        return again
-    cut = "the files of the ranks are cut back to it"
-    return cut if found.files.out and found.files.err else f"{cut}, other output appears again"
 
 
 def _last(given: Given, name: str) -> str | None:
@@ -353,28 +329,6 @@ def _style(given: Given) -> Style:
     return Style.RAW if "--raw" in given else Style.WHOLE
 
 
-def _restarted(
-    given: Given, words: list[str], directory: str, invocation: Invocation
-) -> tuple[list[Member], list[str], Invocation, Restarted | None]:
-    """The members of a job that goes on from a checkpoint, warnings, where it is started, and it.
-
-    Words say what is run where there is no checkpoint yet, and what goes on where there is one.
-    """
-    found = launching.restarted(directory, may_lack=bool(words))
-    if words:
-        members, warnings = _members(given, words, invocation)
-        size = sum(member.spec.size for member in members)
-        if found is not None and size != found.size:
-            raise UsageError(
-                f"{RESTART}: {shown(found.path)} is of {found.size} ranks, not of {size}"
-            )
-        return members, warnings, invocation, found
-    if "-sz" in given:
-        raise UsageError(f"{RESTART} without a program has the ranks of the checkpoint: no -sz")
-    assert found is not None
-    return found.members, [], replace(invocation, directory=found.directory), found
-
-
 def _members(
     given: Given, words: list[str], invocation: Invocation
 ) -> tuple[list[Member], list[str]]:
@@ -421,23 +375,23 @@ def _other_program(program: str, arguments: list[str]) -> str:
     return ""
 
 
-def _show_plan(prepared: Prepared) -> None:
+def _plan_lines(prepared: Prepared) -> Iterator[str]:
+    """What would be launched, for people."""
     plan = prepared.plan
-    print(f"partition: {prepared.partition}")
+    yield f"partition: {prepared.partition}"
     first = 0
     for spec, load in zip(plan.specs, plan.arguments.members, strict=True):
         last = first + spec.size - 1
         ranks = f"rank {first}" if first == last else f"ranks {first}-{last}"
         nodes = f" on nodes {nodelist.format_nodes(spec.nodes)}" if spec.nodes else ""
         words = [shown(plan.objects[load.object_index].path), *map(shown, load.arguments[1:])]
-        print(f"{ranks}{nodes}: {' '.join(words)}".rstrip())
+        yield f"{ranks}{nodes}: {' '.join(words)}".rstrip()
         first = last + 1
     offered = " and ".join(protocol.value for protocol in plan.mpi.offered) or "none"
-    print(f"mpi: {offered} ({plan.mpi_reason})")
-    for text in plan.warnings:
-        print(text)
+    yield f"mpi: {offered} ({plan.mpi_reason})"
+    yield from plan.warnings
     if plan.mpi.has_portals:
-        print("portals: each rank has an address, the job's key and the map of all")
+        yield "portals: each rank has an address, the job's key and the map of all"
 
 
 def _is_batch_job(invocation: Invocation) -> bool:

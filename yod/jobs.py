@@ -196,7 +196,7 @@ def detach(command: Sequence[str], *, size: int = 1, partition: str = "") -> Bat
     from partition.submit import handing
 
     words = ["yod", f"-sz={size}", "--", *command]
-    taken = handing.detach(words, command[0], NodeSpec(size), partition, os.environ)
+    taken = handing.detach(words, command[0], handing.Wanted(NodeSpec(size)), partition, os.environ)
     return BatchJob(str(taken.job_id), partition)
 
 

@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from functools import cache
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -36,7 +37,7 @@ from yod.program.planning import make_plan
 
 if TYPE_CHECKING:
     from partition.attach.left import Left
-    from partition.checkpoint.preparing import Restarted
+    from partition.checkpoint.beginning import Beginning
     from partition.find.discover import Where
 
 NOBODY_KNOWS = "without a partition or an allocation nobody knows other jobs"
@@ -99,8 +100,9 @@ def prepare(
     if checkpointing is not None:
         from partition.checkpoint import preparing  # few jobs have any
 
-        how = {"makes_it": is_reached, "is_embedded": where.is_embedded}
-        plan = preparing.prepared(checkpointing, members, plan, invocation, **how)
+        how = (checkpointing, members, plan, invocation, limits)
+        is_embedded = where.is_embedded
+        plan = preparing.prepared(*how, makes_it=is_reached, is_embedded=is_embedded)
     reach = None
     if is_reached and not where.is_embedded:
         from partition.find import remote  # with the transport
@@ -119,9 +121,11 @@ def prepare(
             records,
             log_file="" if log_file == NO_LOG else log_file,
             is_log_chosen=bool(environment.get(LOG_VARIABLE)),
-            command=" ".join((os.path.basename(invocation.words[0]), *invocation.words[1:])),
+            command=" ".join(
+                map(shown, (os.path.basename(invocation.words[0]), *invocation.words[1:]))
+            ),
             program=shown(plan.objects[plan.arguments.members[0].object_index].path),
-            user=userdirs.user_name(os.getuid()) if log_file != NO_LOG else "",
+            user=_own_name() if log_file != NO_LOG else "",
         ),
         resolve_s=monotonic() - began,
     )
@@ -134,15 +138,28 @@ def binding(specs: Sequence[NodeSpec], partition: str) -> list[str]:
     return picture.of_job(specs, partition, os.environ)
 
 
-def restarted(directory: str, *, may_lack: bool) -> Restarted | None:
-    """The job of the newest checkpoint in a directory; None: there is none, and that may be.
+def _rescued(chosen: Checkpointing, attempt: int, ended: tuple[int, ...]) -> tuple[str, str]:
+    from partition.checkpoint.rescuing import rescued  # few jobs lose a node just then
+
+    return rescued(chosen, attempt, ended)
+
+
+def begun(
+    checkpointing: Checkpointing,
+    members: list[Member] | None,
+    options: Options,
+    invocation: Invocation,
+    *,
+    owns_output: bool,
+) -> Beginning:
+    """What a launch with checkpoints begins as: :func:`partition.checkpoint.beginning.readied`.
 
     Raises:
-        YodError: there is none, or it is not as it was written.
+        YodError: it cannot.
     """
-    from partition.checkpoint import preparing
+    from partition.checkpoint import beginning  # few jobs have any
 
-    return preparing.restarted(directory, may_lack=may_lack)
+    return beginning.readied(checkpointing, members, options, invocation, owns_output=owns_output)
 
 
 def _batch_job(environment: Mapping[str, str]) -> str:
@@ -177,6 +194,7 @@ class Launching:
         opened: the launch's place in its partition; closed with the launch.
         unix_pid: of the user's yod; 0: this process.
         is_id_soon: the launch takes its id when the loop waits, and goes on meanwhile.
+        is_id_late: it takes none if it is over in a quarter of a second.
         name: what commands show of it; empty: its programs.
         on_asked: takes what commands ask of it; None: the launch does.
 
@@ -195,6 +213,7 @@ class Launching:
         after_event: Callable[[], None] | None = None,
         unix_pid: int = 0,
         is_id_soon: bool = False,
+        is_id_late: bool = False,
         name: str = "",
         on_asked: Callable[[Event], None] | None = None,
     ) -> None:
@@ -228,8 +247,10 @@ class Launching:
             os.environ,
             unix_pid,
         )
-        self.driver.on_told = self._registration.told
+        self.driver.on_told, self.driver.rescue = self._registration.told, _rescued
         self._take_id = self._registration.open_soon if is_id_soon else self._registration.open
+        if is_id_late:
+            self._take_id = self._registration.open_late
 
     @property
     def job_id(self) -> str:
@@ -419,3 +440,9 @@ def _default_log(environment: Mapping[str, str]) -> str:
         return os.path.join(userdirs.make_state(environment), userdirs.USER_LOG)
     except OSError:
         return NO_LOG
+
+
+@cache
+def _own_name() -> str:
+    """Whose process this is; a process with many launches asks once."""
+    return userdirs.user_name(os.getuid())

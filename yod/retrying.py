@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from msgspec.structs import replace
+
 from native.errors import UsageError
 from native.host import stdio
 from native.text import shown
@@ -59,6 +61,35 @@ def may_help(failure: Failure, nodes: int) -> bool:
     return failure.kind in _OF_THE_NODE and not is_lost_alone
 
 
+def next_try(prepared: Prepared, ended: Result, tried: int) -> Prepared | None:
+    """The launch to try when one has ended; None: no other one is tried.
+
+    Args:
+        ended: how the last one did.
+        tried: how many there were.
+    """
+    plan, failure = prepared.plan, ended.failure
+    options = plan.options
+    if failure is None or tried > options.retries or prepared.reach is None:
+        return None
+    if not may_help(failure, len(ended.report.nodes)):
+        return None
+    said = _said(tried + 1, options.retries + 1, failure, ended.report.reason)
+    return replace(
+        prepared,
+        plan=replace(
+            plan,
+            options=replace(options, exclude=without(options.exclude, failure)),
+            warnings=() if options.is_quiet else (said,),
+        ),
+    )
+
+
+def _said(number: int, tries: int, failure: Failure, reason: str) -> str:
+    node = f"node {failure.node} ({failure.name})"
+    return f"try {number} of {tries}, without {node}: {reason}"
+
+
 def without(exclude: str, failure: Failure) -> str:
     """The nodes to exclude from now on, as ``--exclude`` has them."""
     return f"{exclude},{failure.node}" if exclude else str(failure.node)
@@ -87,9 +118,8 @@ def again(
         if failure is None or not may_help(failure, len(report.nodes)) or prepared.reach is None:
             break
         exclude = without(exclude, failure)
-        node = f"node {failure.node} ({failure.name})"
         if not prepared.plan.options.is_quiet:
-            stdio.say(f"yod: try {number} of {tries}, without {node}: {report.reason}")
+            stdio.say(f"yod: {_said(number, tries, failure, report.reason)}")
         prepared = prepare(exclude)
         result = launching.run(prepared, invocation)
     return result

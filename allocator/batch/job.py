@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from allocator.jobs.charges import Charge
 from native.ids import PortalId
@@ -94,6 +95,9 @@ class BatchJob(Struct, eq=False):
         is_cancelled: its end was asked for.
         is_requeued: it is ended to wait again.
         is_preempted: it is ended for another job, to wait again or for good.
+        lent_since: unix time from which it stands still for others; 0: it does not.
+        lent_to: for whom.
+        paused_s: for how long it has, before that: its time limit does not count that.
         is_suspended: it is stopped; its state is RUNNING, or SUSPENDED on the disk.
         elements: of an array, whose state is PENDING until it ends; None: it is none.
         element: which one of an array it is; None: of none.
@@ -143,6 +147,9 @@ class BatchJob(Struct, eq=False):
     is_requeued: bool = False
     is_preempted: bool = False
     is_suspended: bool = False
+    lent_since: float = 0.0
+    lent_to: str = ""
+    paused_s: float = 0.0
     elements: Elements | None = None
     element: Element | None = None
     of: BatchJob | None = None
@@ -192,7 +199,22 @@ class BatchJob(Struct, eq=False):
         """As users know it."""
         if self.elements is not None and self.state is State.PENDING:
             return State.PENDING if self.left else State.RUNNING
-        return State.SUSPENDED if self.is_suspended else self.state
+        return State.SUSPENDED if self.is_suspended or self.stands_still else self.state
+
+    @property
+    def limit_s(self) -> float:
+        """How long after its beginning it is to end; 0: at any time, or not while lent."""
+        return self.time_s + self.paused_s if self.time_s and not self.lent_since else 0.0
+
+    @property
+    def stands_still(self) -> bool:
+        """It does for others, and is not to end."""
+        return self.lent_since > 0 and not self.is_ending
+
+    @property
+    def is_ending(self) -> bool:
+        """It was told to end, to wait again or for good."""
+        return self.is_cancelled or self.is_requeued or self.is_preempted or self.is_overdue
 
     @property
     def size_text(self) -> str:
@@ -219,6 +241,16 @@ class BatchJob(Struct, eq=False):
         self.nodes, self.grant, self.began, self.given = (), None, 0.0, 0
         self.is_granted = self.is_sent = self.is_told = self.has_no_slots = False
 
+    def lend(self, to: str, unix_time: float) -> None:
+        """It stands still for others, which have its slots."""
+        self.lent_since, self.lent_to = unix_time, to
+
+    def take_back(self, unix_time: float) -> None:
+        """They have them no more, or it ends."""
+        if self.lent_since:
+            self.paused_s += max(0.0, unix_time - self.lent_since)
+        self.lent_since, self.lent_to = 0.0, ""
+
     def is_out(self, attempt: int) -> bool:
         """It has the slots of this attempt, and is not over."""
         return self.attempt == attempt and self.state in (State.CONFIGURING, State.RUNNING)
@@ -239,9 +271,25 @@ class BatchJob(Struct, eq=False):
     def finish(self, state: State, reason: str, unix_time: float) -> None:
         """It has ended."""
         self.state, self.reason, self.ended = state, reason, unix_time
+        self.take_back(unix_time)
         self.grant, self.reach, self.is_suspended = None, ("", b""), False
         if self.elements is not None:
             self.exit_status = self.elements.worst
+
+    def likeness(self) -> tuple[object, ...]:
+        """What a row says of one that waits, but for id and submission; of others nothing."""
+        is_plain = self.elements is None and self.element is None and not self.attempt
+        if self.state is not State.PENDING or self.began or not is_plain:
+            return ()
+        terms, slots = self.terms, self.given or self.spec.slots
+        times = self.time_s, self.begins, self.deadline
+        whose = self.uid, self.name, terms.queue, terms.account, terms.licences
+        return (*whose, self.reason, slots, times)
+
+    def used(self) -> Row:
+        """Its row as it counts for fair share: without the time for which it stood still."""
+        row = self.row()
+        return replace(row, began=row.began + self.paused_s)
 
     def row(self, *, is_held: bool = False, expected: float = 0.0) -> Row:
         """What is told of it.
@@ -257,14 +305,16 @@ class BatchJob(Struct, eq=False):
             owner=self.owner,
             name=self.name,
             state=state,
-            reason=clipped(self.reason),
+            reason=clipped(
+                f"its slots are lent to {self.lent_to}" if self.stands_still else self.reason
+            ),
             slots=self.given or self.spec.slots,
             nodes=self.nodes[:SPANS_MAX],
             node_count=sum(count for _, count in self.nodes),
             submitted=self.submitted,
             began=self.began,
             ended=self.ended,
-            time_s=self.time_s,
+            time_s=self.limit_s,
             exit_status=self.exit_status,
             signal=self.signal,
             expected=expected,

@@ -25,7 +25,7 @@ from native.wire.base import ATTEMPT_MAX, State
 
 
 def whom_of(waiting: Waiting) -> str:
-    """For whom others end, for their users."""
+    """For whom others end or stand still, for their users."""
     if waiting.job_id:
         return f"job {waiting.job_id} of {waiting.owner.name}"
     return waiting.owner.name
@@ -57,7 +57,7 @@ class Preempted:
     def can_end(self, job_id: int) -> bool:
         """Whether a job can be told to end, and was not told so already."""
         job = self._batch().get(job_id)
-        if job is None or job.is_cancelled or job.is_requeued or self._host_of(job) is None:
+        if job is None or job.is_cancelled or job.is_requeued or self.host_of(job) is None:
             return False
         return job.attempt < ATTEMPT_MAX or not self._admission.waits_again(job.terms)
 
@@ -71,7 +71,7 @@ class Preempted:
                 continue
             job = self._batch().get(job_id)
             assert job is not None, "it can end"
-            node = self._host_of(job)
+            node = self.host_of(job)
             assert node is not None, "it can end"
             waits_again = self._admission.waits_again(job.terms)
             grace_s = self._admission.preempt_grace(job.terms)
@@ -83,7 +83,7 @@ class Preempted:
             actions.append(RecordEvent(waiting.job_id, said))
         return actions
 
-    def _host_of(self, job: BatchJob) -> Node | None:
+    def host_of(self, job: BatchJob) -> Node | None:
         """The node of the broker of a job that runs and can be reached."""
         node = self._nodes.get(job.root)
         return node if job.state is State.RUNNING and node is not None and node.is_up else None

@@ -6,7 +6,7 @@ Each user who is connected has at most one question of each kind. Pure.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import takewhile
 
 from msgspec.structs import replace
@@ -20,6 +20,7 @@ from native.wire import batch
 from native.wire.base import clipped
 
 SLICE_ROWS = 512  # of an answer about all jobs; others are served before the next
+SLICE_JOBS = 1024  # of one whose rows may be those of several: they cost less
 
 _NOTHING: tuple[tuple[int, ...], set[int], Viewer] = ((), set(), Viewer(None))
 
@@ -56,7 +57,7 @@ class Questions:
     def asked(self, source: PortalId, message: batch.Ask, viewer: Viewer) -> list[Action]:
         """A user asks about jobs, or waits for their ends."""
         if not message.jobs:
-            return [self._slice(source, message.after or 0)]
+            return [self._slice(source, message.after or 0, message.is_grouped)]
         left = {job_id for job_id in message.jobs if job_id in self._jobs}
         if not message.waits or not left:
             return [self._answer(source, message.jobs, viewer)]
@@ -66,16 +67,30 @@ class Questions:
             self._of_job.setdefault(job_id, set()).add(source)
         return []
 
-    def _slice(self, source: PortalId, after: int) -> SendRows:
+    def _slice(self, source: PortalId, after: int, is_grouped: bool) -> SendRows:
         """Of all jobs those with the lowest ids above this one."""
+        most = SLICE_JOBS if is_grouped else SLICE_ROWS
         self._learn_ids()
         at, jobs = bisect_right(self._ids, after), list[BatchJob]()
-        while at < len(self._ids) and len(jobs) <= SLICE_ROWS:
-            some = map(self._jobs.get, self._ids[at : at + SLICE_ROWS + 1])
+        while at < len(self._ids) and len(jobs) <= most:
+            some = map(self._jobs.get, self._ids[at : at + most + 1])
             jobs += filter(None, some)
-            at += SLICE_ROWS + 1
-        rows = tuple(map(self._row, jobs[:SLICE_ROWS]))
-        return SendRows(source, rows, is_cut=len(jobs) > SLICE_ROWS)
+            at += most + 1
+        is_cut, some_jobs = len(jobs) > most, jobs[:most]
+        rows = self._grouped(some_jobs) if is_grouped else map(self._row, some_jobs)
+        return SendRows(source, tuple(rows), is_cut=is_cut)
+
+    def _grouped(self, jobs: Iterable[BatchJob]) -> Iterator[batch.Row]:
+        """One row for all of which the same is to be said, and one for each of the others."""
+        alike: dict[tuple[object, ...], list[BatchJob]] = {}
+        for job in jobs:
+            likeness = job.likeness()
+            key = (*likeness, self._queue.expected(job.job_id)) if likeness else (job.job_id,)
+            alike.setdefault(key, []).append(job)
+        for first, *others in alike.values():
+            row = self._row(first)
+            also = tuple([(job.job_id, job.submitted) for job in others])
+            yield replace(row, also=also) if also else row
 
     def _learn_ids(self) -> None:
         """Bring ``_ids`` up to date: to go through all jobs for each slice takes too long."""

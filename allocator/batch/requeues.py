@@ -142,7 +142,8 @@ class Requeues:
         """
         self._unrecorded[job.job_id] = root = job.root
         if job.is_requeued or is_lost:
-            job.charge = self._admission.ended(replace(job.row(), ended=self._unix_time()))
+            job.take_back(self._unix_time())
+            job.charge = self._admission.ended(replace(job.used(), ended=self._unix_time()))
         actions: list[Action] = [ForgetSteps(job.job_id)]
         if has_broker:
             left = self._left.setdefault(job.job_id, {})
@@ -154,6 +155,7 @@ class Requeues:
         count = f"{job.attempt}" if job.is_requeued else f"{job.failures} of {self._most}"
         job.reach, job.is_requeued, job.is_preempted = ("", b""), False, False
         job.is_suspended = job.is_warned = job.is_overdue = False
+        job.lent_since, job.lent_to, job.paused_s = 0.0, "", 0.0
         job.state, job.reason = State.PENDING, f"waits again: {reason}"
         said = f"waits again ({count}): {shown(reason)}"
         actions += [RecordEvent(job.job_id, said), Log(said, job.job_id)]
@@ -217,6 +219,8 @@ class Requeues:
 
     def announced(self, node: Node, running: Mapping[int, int]) -> list[Action]:
         """A PCT has these attempts of brokers: those that bebopd does not know are killed."""
+        if not running and not self._left:
+            return []
         here = {job_id: self._jobs[job_id].attempt for job_id in self._placed.on(node.number)}
         strange = {key: at for key, at in sorted(running.items()) if here.get(key) != at}
         for job_id, nodes in list(self._left.items()):

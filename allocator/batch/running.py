@@ -46,10 +46,13 @@ def suspend(job: BatchJob, node: Node, is_on: bool, by: str) -> list[Action]:
         by: who asks.
 
     Raises:
-        RequestRefused: it ends.
+        RequestRefused: it ends, or others have its slots.
     """
     if job.is_cancelled or job.is_requeued:
         raise RequestRefused(Refusal.BUSY, f"job {job.job_id} ends: {job.reason}")
+    if job.lent_since and not is_on:
+        text = f"job {job.job_id} is suspended for {job.lent_to}: it goes on when that has ended"
+        raise RequestRefused(Refusal.BUSY, text)
     sent = Send(node.peer, Suspend(job.job_id, is_on))
     if job.is_suspended == is_on:
         return [sent]
@@ -90,7 +93,7 @@ def _end(job: BatchJob, node: Node, why: str, is_forced: bool) -> list[Action]:
     sent = [Send(node.peer, EndBroker(job.job_id, is_forced, job.attempt))]
     if job.is_warned:
         sent = [Send(node.peer, SignalScript(job.job_id, SIGTERM))]
-        if job.is_suspended:
+        if job.is_suspended or job.lent_since:
             sent.insert(0, Send(node.peer, Suspend(job.job_id, False)))
     job.is_suspended = False  # what is to end is continued
     return [RecordEvent(job.job_id, why), RecordBatchJob(job), *sent]
@@ -111,7 +114,7 @@ def insist(
 
 def limit_time(job: BatchJob, node: Node) -> list[Action]:
     """Say how long a job may run."""
-    return [Send(node.peer, LimitTime(job.job_id, job.time_s))]
+    return [Send(node.peer, LimitTime(job.job_id, job.limit_s))]
 
 
 def tell_again(job: BatchJob, node: Node) -> list[Action]:
@@ -123,4 +126,10 @@ def tell_again(job: BatchJob, node: Node) -> list[Action]:
         return [Send(node.peer, EndBroker(job.job_id, True, job.attempt))]
     if job.is_cancelled or job.is_requeued:
         return [Send(node.peer, EndBroker(job.job_id, attempt=job.attempt))]
-    return [*limit_time(job, node), Send(node.peer, Suspend(job.job_id, job.is_suspended))]
+    return stand(job, node)
+
+
+def stand(job: BatchJob, node: Node) -> list[Action]:
+    """Have a job stand still, for its user or for others, or go on; and how long it may run."""
+    is_still = job.shown_state is State.SUSPENDED
+    return [*limit_time(job, node), Send(node.peer, Suspend(job.job_id, is_still))]

@@ -418,7 +418,7 @@ class BatchJobs:
         if job.of is not None:
             self._arrays.ended(job)
         self._due.set(job.job_id, None)
-        job.charge = self.admission.ended(job.row()) if job.began and not job.elements else None
+        job.charge = self.admission.ended(job.used()) if job.began and not job.elements else None
         said = f"{state.value}: {shown(reason)}" if reason else state.value
         actions: list[Action] = [RecordEvent(job.job_id, said), Log(said, job.job_id)]
         actions += self.questions.told_reach(job)

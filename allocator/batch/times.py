@@ -50,13 +50,16 @@ class TimeLimits:
         self._over: Deadlines[int] = Deadlines()  # of jobs that have slots and a limit
 
     def left(self, job_id: int) -> float | None:
-        """Until the limit of a job, in seconds; negative: it should be over. None: any time."""
+        """Until the limit of a job, in seconds; negative: it should be over. None: any time.
+
+        Of one that stands still for others it is what it has left when it goes on.
+        """
         job = self._jobs.get(job_id)
         if job is not None and job.is_preempted:
             return 0.0
         if job is None or not job.time_s or not job.began:
             return None
-        return job.began + job.time_s - self._unix_time()
+        return job.began + job.time_s + job.paused_s - (job.lent_since or self._unix_time())
 
     # -- what is over --------------------------------------------------------
 
@@ -69,8 +72,8 @@ class TimeLimits:
         assert self._over.keys() <= self._jobs.keys()
 
     def begins(self, job: BatchJob, now: float) -> None:
-        """A job has slots; an earlier bebopd may have given them."""
-        left = self.left(job.job_id)
+        """A job has slots, maybe of an earlier bebopd; or it stands still, or goes on."""
+        left = self.left(job.job_id) if not job.lent_since else None
         self._over.set(job.job_id, None if left is None else now + left + self._grace_s)
 
     def forget(self, job_id: int) -> None:

@@ -65,7 +65,10 @@ CREATE TABLE IF NOT EXISTS batch (
     elements BLOB,            -- of an array, encoded; NULL: it is none
     is_requeued INTEGER,      -- it is ended to wait again; NULL: no
     is_preempted INTEGER,     -- it is ended for another job; NULL: no
-    failures INTEGER          -- how often its nodes were why it was placed again; NULL: never
+    failures INTEGER,         -- how often its nodes were why it was placed again; NULL: never
+    lent_since REAL,          -- unix time from which it stands still for others; NULL: it does not
+    lent_to TEXT,             -- for whom
+    paused_s REAL             -- for how long it did before; NULL: never
 );
 CREATE INDEX IF NOT EXISTS batch_unfinished ON batch (job_id) WHERE ended = 0;
 CREATE TABLE IF NOT EXISTS ended (  -- what decisions still ask of jobs that are in the history
@@ -84,12 +87,13 @@ CREATE TABLE IF NOT EXISTS charges (  -- what users have used, for fair share
     PRIMARY KEY (account, uid)
 ) WITHOUT ROWID;
 """
-_INSERT = f"INTO batch VALUES ({', '.join('?' * 36)})"
+_INSERT = f"INTO batch VALUES ({', '.join('?' * 39)})"
 _UPDATE = """
 UPDATE batch SET time_s = ?, waits_for = ?, held = ?, terms = ?, priority = ?, given = ?,
     state = ?, reason = ?, nodes = ?, incarnation = ?, began = ?, ended = ?, exit_status = ?,
     signal = ?, is_cancelled = ?, attempt = ?, elements = ?, is_requeued = ?,
-    is_preempted = ?, failures = ?, task = CASE WHEN ? THEN NULL ELSE task END
+    is_preempted = ?, failures = ?, lent_since = ?, lent_to = ?, paused_s = ?,
+    task = CASE WHEN ? THEN NULL ELSE task END
 WHERE job_id = ?
 """
 # Columns that files of earlier releases lack, in the order of the table.
@@ -112,6 +116,9 @@ MORE_COLUMNS = {
         "is_requeued": "INTEGER",
         "is_preempted": "INTEGER",
         "failures": "INTEGER",
+        "lent_since": "REAL",
+        "lent_to": "TEXT",
+        "paused_s": "REAL",
     },
     "ended": {"array": "INTEGER", "element": "INTEGER"},
 }
@@ -159,7 +166,7 @@ class BatchRecords:
         """What an earlier bebopd has left."""
         ours = """token, spec, slots, waits_for, is_exclusive, held, begins, deadline, terms,
             priority, attempt, incarnation, is_cancelled, elements, is_requeued, is_preempted,
-            failures"""
+            failures, lent_since, lent_to, paused_s"""
         rows = self._query(f"SELECT {ours}, {_ROW} FROM batch WHERE ended = 0 ORDER BY job_id", ())
         last = """SELECT uid, token, job_id FROM batch WHERE token != x'' UNION
             SELECT uid, token, job_id FROM ended WHERE token != x'' ORDER BY job_id DESC LIMIT ?"""
@@ -248,24 +255,34 @@ def _statement(record: RecordBatchJob) -> Statement:
     elements = None if job.elements is None else msgpack.encode(job.elements)
     if record.task is None and job.element is None:
         place = (nodes, job.incarnation)
-        state = (job.shown_state.value, job.reason)
+        state = (_state(job), job.reason)
         place_in_line = (codec.encode_part(job.terms), job.priority, job.given)
         waits = (codec.encode_part(job.after), int(job.held))
         changed = (job.time_s, *waits, *place_in_line, *state, *place, job.began, job.ended)
         is_over = job.ended > 0
         how = (job.exit_status, job.signal, job.is_cancelled, job.attempt)
-        why = (job.is_requeued, job.is_preempted, job.failures)
+        why = (job.is_requeued, job.is_preempted, job.failures, *_lent(job))
         return _UPDATE, (*changed, *how, elements, *why, is_over, job.job_id)
     first = (job.job_id, job.uid, job.owner, job.name, job.token, codec.encode_part(job.spec))
-    second = (job.spec.slots, job.time_s, job.shown_state.value, job.reason, nodes, job.incarnation)
+    second = (job.spec.slots, job.time_s, _state(job), job.reason, nodes, job.incarnation)
     third = (job.submitted, job.began, job.ended, job.exit_status, job.signal)
     fourth = (job.is_cancelled, record.task, codec.encode_part(job.after), job.is_exclusive)
     terms = (job.terms.queue, job.terms.account, codec.encode_part(job.terms))
     line = (int(job.held), job.begins, job.deadline, *terms, job.priority, job.given, job.attempt)
     of = (None, None) if job.element is None else (job.element.array, job.element.index)
     verb = "INSERT" if job.element is None else "INSERT OR REPLACE"  # it may be there already
-    last = (*line, *of, elements, job.is_requeued, job.is_preempted, job.failures)
+    last = (*line, *of, elements, job.is_requeued, job.is_preempted, job.failures, *_lent(job))
     return f"{verb} {_INSERT}", (*first, *second, *third, *fourth, *last)
+
+
+def _state(job: BatchJob) -> str:
+    """SUSPENDED is one that its user or an operator has stopped."""
+    is_for_others = job.stands_still and not job.is_suspended
+    return (job.state if is_for_others else job.shown_state).value
+
+
+def _lent(job: BatchJob) -> tuple[float | None, str | None, float | None]:
+    return job.lent_since or None, job.lent_to or None, job.paused_s or None
 
 
 def _job(
@@ -286,6 +303,9 @@ def _job(
     is_requeued: int | None,
     is_preempted: int | None,
     failures: int | None,
+    lent_since: float | None,
+    lent_to: str | None,
+    paused_s: float | None,
     *columns: object,
 ) -> BatchJob:
     nodes = json.loads(str(columns[7]))
@@ -317,6 +337,9 @@ def _job(
         is_requeued=bool(is_requeued),
         is_preempted=bool(is_preempted),
         failures=failures or 0,
+        lent_since=lent_since or 0.0,
+        lent_to=lent_to or "",
+        paused_s=paused_s or 0.0,
         began=row.began,
         exit_status=row.exit_status,
         signal=row.signal,

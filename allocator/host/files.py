@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 POLICIES = ("lowest", "first-fit", "best-fit", "minimal-span", "sum-of-squares")
 GROUP = "yod.select"  # of entry points: policies of a site
 TREE = "tree"  # a policy that needs the topology
+TORUS = "torus"  # one that needs the sizes of a torus
 
 
 def read_nodes(path: str) -> NodesFile:
@@ -38,9 +39,15 @@ def placement(
     topology_file: str | None,
     there: NodesFile,
     say: Callable[[str], None],
+    torus_sizes: str | None = None,
 ) -> ArrayPlacement:
-    """What chooses nodes: by a policy of this name, else by switches where there are any."""
-    from allocator.nodes import hilbert, policies
+    """What chooses nodes: by a policy of this name, else by switches or a torus, if there are any.
+
+    Raises:
+        UsageError: a file or the sizes of the torus are wrong, or there is no such policy.
+    """
+    from allocator.geometry import hilbert
+    from allocator.nodes import policies
     from allocator.nodes.placement import ArrayPlacement
 
     line = line or hilbert.order(there.at)
@@ -54,6 +61,12 @@ def placement(
         line, leaves = list(tree.line), tree.leaves()
         if name in ("", TREE):
             policy = tree.choose
+    if torus_sizes is not None:
+        from allocator.geometry import torus
+
+        sizes = torus.parse(torus_sizes, there.at)
+        if name in ("", TORUS):
+            policy = torus.Torus(sizes, line, there.at).choose
     if policy is None:
         from allocator.nodes.site_policy import SitePolicy
 

@@ -97,6 +97,11 @@ class Accounting:
         """The queue of a job that has no final row; empty: none that is known."""
         return self._jobs[job_id].row.queue if job_id in self._jobs else ""
 
+    def end_of(self, job_id: int) -> float | None:
+        """The unix time at which the time of such a job is over; None: it has no limit."""
+        row = self._jobs[job_id].row if job_id in self._jobs else None
+        return row.began + row.time_s if row is not None and row.time_s else None
+
     def deadline(self) -> float | None:
         """When :meth:`due` has something to do."""
         return self._due.earliest()
@@ -163,6 +168,17 @@ class Accounting:
         """bebopd ends a job for others: unless it completes all the same, that is how it ends."""
         if (account := self._jobs.get(job_id)) is not None:
             account.preempted = text
+
+    def overdue(self, job_id: int, text: str) -> None:
+        """bebopd ends a job that is there long after its time."""
+        if (account := self._jobs.get(job_id)) is not None and account.end is None:
+            account.end = JobEnd(State.TIMEOUT, 0, 0, text)
+
+    def limited(self, job_id: int, time_s: float) -> list[Action]:
+        """Set how long a job may have its slots: seconds from its beginning; 0: any time."""
+        account = self._jobs[job_id]
+        account.row = replace(account.row, time_s=time_s)
+        return [RecordGrant(account.row)]
 
     def slots_gone(self, job_id: int, has_run: bool, slot_s: float, now: float) -> list[Action]:
         """A job holds no slot any more."""
@@ -262,8 +278,13 @@ def row_of(
     submitted: float,
     began: float,
     terms: Terms = NO_TERMS,
+    time_s: float = 0.0,
 ) -> Row:
-    """The row of a job that runs."""
+    """The row of a job that runs.
+
+    Args:
+        time_s: how long it may have its slots; 0: any time.
+    """
     spans = tuple((span.node, span.count) for span in nodes.spans[:SPANS_MAX]) if nodes else ()
     return Row(
         job_id=job_id,
@@ -278,7 +299,7 @@ def row_of(
         submitted=max(0.0, submitted),
         began=began,
         ended=0.0,
-        time_s=0.0,
+        time_s=time_s,
         exit_status=0,
         signal=0,
         queue=terms.queue,

@@ -10,6 +10,7 @@ Pure.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -101,7 +102,7 @@ def picks_of(
             f"{refusals.ranks(specs)} requested, partition `{partition}` has"
             f" {plural(nodes.slots(), 'slot')} on {plural(len(nodes), 'node')}",
         )
-    picks = attempt(specs, nodes, placement, Node.left)
+    picks = attempt(specs, nodes, placement, placement.supply or Node.left)
     if isinstance(picks, list):
         return picks
     # A request that would fit if every slot were free gets "not now" instead of "too many".
@@ -131,9 +132,12 @@ def slots_on(specs: Sequence[NodeSpec], picks: Sequence[Picks]) -> dict[int, int
 
 
 def shares_on(
-    specs: Sequence[NodeSpec], picks: Sequence[Picks], nodes: NodeTable
+    specs: Sequence[NodeSpec], picks: Sequence[Picks], nodes: NodeTable, supply: Left | None
 ) -> tuple[NodeShare, ...]:
     """The memory, GPUs and cores that the ranks of all specs have, by node. None is given yet.
+
+    Args:
+        supply: as that of the placement.
 
     Raises:
         RequestRefused: there are more pieces than a credential takes.
@@ -142,7 +146,7 @@ def shares_on(
         return ()
     from allocator.nodes.counted import Counted  # most requests need neither
 
-    counted = Counted(nodes, Node.left)
+    counted = Counted(nodes, supply or Node.left)
     whole: dict[int, NodeShare] = {}
     for member in _in_turn(specs, nodes):  # as they were placed: so it is the same cores
         for node, more in counted.take(specs[member], ranks_on(picks[member])).items():
@@ -166,6 +170,24 @@ def shares_on(
             " ask for the same on each node (-N, --mem, --gpus-per-node)",
         )
     return tuple(pieces)
+
+
+def bound_cores(
+    specs: Sequence[NodeSpec], picks: Sequence[Picks], nodes: NodeTable, supply: Left
+) -> dict[int, tuple[int, ...]]:
+    """The cores that ranks of all specs are bound to, by node: of each group how many.
+
+    Args:
+        supply: what the specs were placed by.
+    """
+    from allocator.nodes.counted import Counted  # as above
+
+    counted, cores = Counted(nodes, supply), dict[int, tuple[int, ...]]()
+    for member in _in_turn(specs, nodes):
+        for number, more in counted.take(specs[member], ranks_on(picks[member])).items():
+            pairs = zip_longest(cores.get(number, ()), more.cores, fillvalue=0)
+            cores[number] = tuple(map(sum, pairs))
+    return cores
 
 
 def _continues(last: NodeShare, share: NodeShare) -> bool:

@@ -22,6 +22,11 @@ from native.wire.base import Terms
 from native.wire.placed import NodeSpan, spans_of
 
 NO_NODES: frozenset[int] = frozenset()
+MEANINGS_MAX = 256  # of constraints that are remembered
+Means = tuple[
+    object, dict[tuple[str, frozenset[int]], Where]
+]  # features of nodes, and what each constraint means by them
+_NOTHING: Means = (None, {})
 
 
 def claim_of(uid: int, request: NodeRequest, is_batch: bool, where: Where = ANYWHERE) -> Claim:
@@ -50,6 +55,7 @@ class Chooser:
         self._placement = placement
         self._name = name
         self.held = ""
+        self._means = _NOTHING  # expressions by what they say, and among which nodes
 
     def where(self, terms: Terms, among: frozenset[int], *, was_taken: bool = False) -> Where:
         """The nodes that a job may have by its terms.
@@ -72,8 +78,13 @@ class Chooser:
             return Where(among, (), "", (), *more)
         from allocator.nodes.features import where  # likewise
 
+        features, known = self._means
+        if features is not self._nodes.features or len(known) >= MEANINGS_MAX:
+            features, known = self._means = self._nodes.features, {}
         try:
-            found = where(self._nodes.features, terms.constraint, among)
+            if (found := known.get((terms.constraint, among))) is None:
+                found = where(features, terms.constraint, among)
+                known[terms.constraint, among] = found  # so that equal sets are one, which is fast
             return Where(found.nodes, found.one_of, found.constraint, found.least, *more)
         except UsageError as error:
             raise RequestRefused(Refusal.BAD_REQUEST, str(error)) from None

@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
-from allocator.jobs.assign import Picks
+from allocator.jobs.assign import Picks, RequestRefused
+from native.errors import Refusal
 from native.ids import Principal, PrincipalKind
 from native.wire import codec
-from native.wire.alloc import Credential, Grant, NodeShare
+from native.wire.alloc import Credential, Grant, NodeRequest, NodeShare
 from native.wire.base import MESSAGE_MAX_BYTES
-from native.wire.placed import JobNodes, NodeSpan, spans_of
+from native.wire.placed import LOANS_MAX, JobNodes, NodeLoan, NodeSpan, spans_of
 from native.wire.runs import JobRuns, RunRange, add_run
 
 _SURELY_FITS = 128  # parts of which a grant is below MESSAGE_MAX_BYTES whatever the names
@@ -27,6 +28,32 @@ class Owner(Struct, frozen=True):
     name: str
     gid: int
     groups: tuple[int, ...] = ()
+
+
+def permitted(
+    principal: Principal,
+    only_uid: int | None,
+    owner_of: Callable[[int], Owner | None],
+    partition: str,
+) -> Owner:
+    """The owner of the principal's jobs.
+
+    Args:
+        only_uid: the one user who may have any; None: everybody may.
+        partition: its name.
+
+    Raises:
+        RequestRefused: the principal may not run jobs here.
+    """
+    if only_uid is not None and only_uid != principal.uid:
+        whose = owner_of(only_uid)
+        text = f"belongs to {whose.name if whose else only_uid} and runs nobody else's jobs"
+        raise RequestRefused(Refusal.NOT_PERMITTED, f"partition `{partition}` {text}")
+    owner = owner_of(principal.uid)
+    if owner is None:
+        text = f"no user has uid {principal.uid} on bebopd's host"
+        raise RequestRefused(Refusal.NOT_PERMITTED, text)
+    return owner
 
 
 class Operators(Struct, frozen=True):
@@ -118,6 +145,7 @@ def make_grant(
     time_s: float = 0.0,
     attempt: int = 0,
     gives_way: bool = False,
+    loans: tuple[NodeLoan, ...] = (),
 ) -> Grant:
     """The grant of a job, with its credential.
 
@@ -129,6 +157,7 @@ def make_grant(
         time_s: how long it may have them, by its queue; 0: any time.
         attempt: how often it was placed before.
         gives_way: it ends when others need its slots.
+        loans: of its slots, those of others.
     """
     expires = -int(-(wall_s + pending_s) // 1)  # rounded up
     credential = codec.encode_part(
@@ -145,6 +174,7 @@ def make_grant(
             shares=shares,
             attempt=attempt,
             gives_way=gives_way,
+            loans=loans,
         )
     )
     return Grant(
@@ -163,9 +193,15 @@ def make_grant(
     )
 
 
-def why_unsendable(grant: Grant) -> str:
-    """Why a grant does not fit in a message; empty: it does."""
+def why_unsendable(grant: Grant, loans: int = 0) -> str:
+    """Why a grant does not fit in a message; empty: it does.
+
+    Args:
+        loans: pieces of them in its credential.
+    """
     nodes = grant.nodes
+    if loans > LOANS_MAX:
+        return f"slots of others on its nodes are in {loans} pieces, at most {LOANS_MAX}"
     pieces = len(nodes.spans) + len(nodes.rules)
     parts = pieces + len(grant.runs.ranges)
     if parts <= _SURELY_FITS or len(codec.encode_part(grant)) <= MESSAGE_MAX_BYTES:
@@ -175,3 +211,29 @@ def why_unsendable(grant: Grant) -> str:
         f" addresses count up in {pieces} pieces;"
         " a nodes file that numbers them as names and addresses count up makes fewer"
     )
+
+
+def excuse(code: Refusal, age_s: float, heartbeat_s: float) -> str:
+    """What is added to a refusal while nodes may still announce themselves; else empty.
+
+    Args:
+        age_s: since bebopd began.
+    """
+    if age_s < heartbeat_s and code in (Refusal.NOT_ENOUGH_NODES, Refusal.UNKNOWN_NODE):
+        return f" (bebopd began {age_s:.0f} s ago, more nodes may come)"
+    return ""
+
+
+def demand_sound(request: NodeRequest, allocation: str) -> None:
+    """Refuse what may not share slots.
+
+    Args:
+        allocation: as for :func:`make_grant`.
+
+    Raises:
+        RequestRefused: it would.
+    """
+    if request.overlaps and not allocation:
+        raise RequestRefused(Refusal.BAD_REQUEST, "only steps of an allocation can overlap")
+    if request.overlaps and request.is_exclusive:
+        raise RequestRefused(Refusal.BAD_REQUEST, "a step that overlaps has no node alone")

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from native.ids import PortalId
 from native.wire.base import NO_TERMS, Terms
-from native.wire.placed import JobNodes
+from native.wire.placed import JobNodes, NodeLoan
 from native.wire.runs import JobRuns
 from native.wire.status import HostedJob, Progress
 
@@ -64,7 +64,9 @@ class Job(Struct):
         has_run: its PCTs have hosted it.
         attempt: how often it was placed before.
         is_given_up: its PCTs are to end it, whatever its yod or broker wants.
+        lost: nodes that its yod has lost: who is answered does not wait for them.
         terms: of a launch.
+        loans: slots that it had from others when it was granted.
         progress: of a launch that takes long; None: its yod has told none.
         holdings: by node number; never empty while bebopd knows the job.
         placed: where its ranks are; None: it was granted by an earlier bebopd.
@@ -86,7 +88,9 @@ class Job(Struct):
     has_run: bool = False
     attempt: int = 0
     is_given_up: bool = False
+    lost: frozenset[int] = frozenset()
     terms: Terms = NO_TERMS
+    loans: tuple[NodeLoan, ...] = ()
     progress: Progress | None = None
     holdings: dict[int, Holding] = {}
     placed: tuple[JobNodes, JobRuns] | None = None

@@ -45,7 +45,8 @@ class Waiting(Struct, eq=False):
         priority: an operator's; ``BY_FACTORS``: none.
         count: how many times it is to be given slots; 0: it is not in the line any more.
         is_array: each time to another job, which is new.
-        given: the job that was given them last; 0: a yod's.
+        given: the job that was given them last; 0: none.
+        lenders: jobs that stand still for it, and lend it theirs.
         plan, looked_at: the number of the policy's plan in which it was looked at, and when among
             the others; 0: in none.
         kind: what the policy remembers of what it asks for; None: nothing.
@@ -70,6 +71,7 @@ class Waiting(Struct, eq=False):
     count: int = 1
     is_array: bool = False
     given: int = 0
+    lenders: tuple[int, ...] = ()
     plan: int = 0
     looked_at: int = 0
     kind: object = None
@@ -194,6 +196,13 @@ class Line:
                 yield waiting
             if keeper is None and waiting.holds_back and waiting in self._waiting:
                 keeper = waiting
+
+    def state(self, now: float) -> list[str]:
+        """Who waits, as text for the log."""
+        return [
+            f"{each.owner.name} waits for {each.size} ranks, for {now - each.since:.0f} s"
+            for each in self
+        ]
 
     @property
     def first(self) -> Waiting | None:

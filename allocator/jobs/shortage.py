@@ -9,7 +9,9 @@ from allocator.nodes.node import Node
 from native.memory import memory_text
 from native.text import plural
 from native.wire.alloc import NO_SHARE, NodeSpec
-from native.wire.runs import Binding
+from native.wire.runs import Binding, Reach
+
+_AROUND = {Reach.SOCKET: "socket", Reach.NUMA: "NUMA node"}
 
 
 def in_the_way(spec: NodeSpec, among: Sequence[Node]) -> str:
@@ -87,6 +89,8 @@ def _cores_in_the_way(spec: NodeSpec, among: Sequence[Node]) -> str:
 def _each(spec: NodeSpec, binding: Binding) -> str:
     """How each rank is bound."""
     text = f"each bound to {plural(spec.cores, 'core')}"
+    if binding.reach in _AROUND:
+        text = f"each with {plural(spec.cores, 'core')}, bound to its {_AROUND[binding.reach]}"
     if binding.per_socket:
         text += f", at most {binding.per_socket} on a socket"
     if binding.sockets:
@@ -108,10 +112,11 @@ def _largest(binding: Binding, among: Sequence[Node]) -> tuple[str, int]:
             place: tuple[int, ...] = (node.number,)
             if binding.is_inside_sockets:
                 place += (group.socket,)
-            if binding.per_numa:
+            if binding.is_inside_numa:
                 place += (group.numa,)
             by_place[place] = by_place.get(place, 0) + group.cores
-    where = ("NUMA node" if binding.per_numa else "socket") if binding.is_inside_sockets else "node"
+    inside = "NUMA node" if binding.is_inside_numa else "socket"
+    where = inside if binding.is_inside_sockets else "node"
     return where, max(by_place.values(), default=0)
 
 

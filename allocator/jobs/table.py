@@ -21,14 +21,15 @@ Pure: no clock, no transport.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from msgspec.structs import replace
 
 from allocator.jobs.attempts import Attempts
 from allocator.jobs.job import Evidence, Holding, Job, JobState, Key, adopted
-from allocator.nodes.node import Node
-from allocator.nodes.table import Arrival, NodeTable
+from allocator.lending.loans import lend
+from allocator.nodes.node import Arrival, Node
+from allocator.nodes.table import NodeTable
 from native.deadlines import Deadlines
 from native.ids import PortalId
 from native.limits import Limits
@@ -149,6 +150,7 @@ class JobTable(Attempts):
                 job.holdings |= dict.fromkeys(range(span.node, span.node + span.count), holding)
         self._nodes.hold_all(nodes.spans, job.job_id, overlaps)
         self._nodes.give(shares, job.job_id)
+        lend(self._nodes, job.loans, job.job_id)
         self._latest[job.job_id] = job
         requester, job.requester = job.requester, None
         self._answer_to(job, requester)
@@ -184,7 +186,7 @@ class JobTable(Attempts):
         if is_new and is_earlier:
             self._add_earlier(job)
         elif is_new:
-            if (before := self.get(job.job_id)) is not None:
+            if before := self.get(job.job_id):
                 actions += self.place_again(before, True, now)
             self._latest[job.job_id] = job
         job.since = min(job.since, now - hosted.elapsed_s)
@@ -192,9 +194,10 @@ class JobTable(Attempts):
         job.holdings[node.number] = Holding(hosted.slots, hosted.ranks)
         share = Share(hosted.memory, hosted.gpus, hosted.cores)
         self._nodes.hold(node, job.job_id, hosted.slots, share)
+        lend(self._nodes, hosted.loans, job.job_id)
         actions += self._seen(job, node.number, now)
         if is_new and is_earlier:
-            return actions + self._give_up(job, now)
+            return actions + self.give_up(job, now)
         return actions + (self._ask(job, (node.number,), now) if job.is_given_up else [])
 
     # Reports of PCTs
@@ -219,8 +222,7 @@ class JobTable(Attempts):
 
     def revoked(self, node: Node, job: Job, is_hosting: bool, now: float) -> list[Action]:
         """The answer to a revoke."""
-        holding = job.holdings.get(node.number)
-        if holding is None:
+        if node.number not in job.holdings:
             return []  # late: asked twice
         if is_hosting:
             return self._seen(job, node.number, now)
@@ -284,21 +286,24 @@ class JobTable(Attempts):
             is_given_up: nobody else ends it on its nodes.
         """
         self._supersede(job)
-        return self._give_up(job, now) if is_given_up else self.release(job, None, now)
+        return self.give_up(job, now) if is_given_up else self.release(job, None, now)
 
-    def _give_up(self, job: Job, now: float) -> list[Action]:
+    def give_up(self, job: Job, now: float) -> list[Action]:
         """Have its PCTs end a job, now or when they are back."""
         job.is_given_up, was_ending = True, job.state is JobState.RELEASING
         actions = self.release(job, None, now)
         return actions + (self._ask(job, job.holdings, now) if was_ending else [])
 
-    def release(self, job: Job, requester: PortalId | None, now: float) -> list[Action]:
+    def release(
+        self, job: Job, requester: PortalId | None, now: float, lost: Iterable[int] = ()
+    ) -> list[Action]:
         """yod ends a job; it is answered when every node that is up is free.
 
         Args:
             requester: who is answered; None: nobody.
+            lost: nodes for which that answer does not wait.
         """
-        before, job.state = job.state, JobState.RELEASING
+        before, job.state, job.lost = job.state, JobState.RELEASING, frozenset(lost)
         self.turned += 1
         self._answer_to(job, requester)
         actions: list[Action] = []
@@ -311,7 +316,7 @@ class JobTable(Attempts):
 
     def reset(self, job: Job) -> list[Action]:
         """Have all of its PCTs end a job, whatever its yod wants."""
-        nodes = [self._node(number) for number in job.holdings]
+        nodes = map(self._node, job.holdings)
         return [Send(node.peer, Reset(*job.key)) for node in nodes if node.is_up]
 
     def requester_gone(self, peer: PortalId, text: str, now: float) -> list[Action]:
@@ -398,7 +403,7 @@ class JobTable(Attempts):
             node = self._node(number)
             self._nodes.free(node, job.job_id)
             if job.is_adopted:
-                node.over |= {job.key}
+                node.note(over=node.notes.over | {job.key})
         if not ours:
             return []
         return [Log(f"{named_nodes(ours)} free: {why}", job.job_id), *self._confirm(job)]
@@ -414,7 +419,7 @@ class JobTable(Attempts):
         if (
             job.state is JobState.RELEASING
             and job.requester is not None
-            and not self._is_any_up(job)
+            and not self._is_any_up(job, job.lost)
         ):
             actions.append(Send(job.requester, Released.of(job.job_id, tuple(job.holdings))))
             self._answer_to(job, None)
@@ -441,5 +446,5 @@ class JobTable(Attempts):
         root = self._nodes.get(job.root)
         return root is not None and root.is_up
 
-    def _is_any_up(self, job: Job) -> bool:
-        return any(self._node(number).is_up for number in job.holdings)
+    def _is_any_up(self, job: Job, but: Collection[int] = ()) -> bool:
+        return any(self._node(number).is_up for number in job.holdings if number not in but)

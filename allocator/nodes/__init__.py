@@ -1,4 +1,4 @@
 """The nodes of a partition, and how nodes are chosen for a job.
 
-No I/O. Imports native.
+No I/O. Imports native, allocator.lending.
 """

@@ -23,9 +23,13 @@ class Featured:
         self._told: dict[int, tuple[Feature, ...]] = {}
         self._all: Mapping[str, Nodes] | None = None  # None: to be made
 
+    def has(self, number: int, features: tuple[Feature, ...]) -> bool:
+        """It is what a node has announced last."""
+        return features == self._told.get(number, ())
+
     def tell(self, number: int, features: tuple[Feature, ...]) -> None:
         """A node has announced what its host can do."""
-        if features == self._told.get(number, ()):
+        if self.has(number, features):
             return
         self.changes += 1
         self._all = None

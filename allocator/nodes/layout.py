@@ -87,7 +87,7 @@ def _sockets(binding: Binding, cores: int, groups: Groups, free: Counts) -> list
         if group.threads < binding.threads:
             continue
         socket = group.socket if binding.is_inside_sockets else 0
-        numa = group.numa if binding.per_numa else 0
+        numa = group.numa if binding.is_inside_numa else 0
         found.setdefault(socket, {}).setdefault(numa, _Cell([])).groups.append(index)
     for cells in found.values():
         for cell in cells.values():

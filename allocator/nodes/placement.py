@@ -3,20 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 from msgspec.structs import replace
 
 from allocator.nodes import leaves
 from allocator.nodes.access import OPEN, Access, Claim, Least
+from allocator.nodes.node import Node
 from allocator.nodes.policies import Ints, Policy, lowest
+from native.wire.alloc import Share
 from native.wire.placed import NodeSpan
 
+Bools = npt.NDArray[np.bool_]
 K = TypeVar("K")
+V = TypeVar("V")
 
 _CHUNK_COUNT = 1024  # places that are looked at together
 _CLAIMS_COUNT = 64  # of which it is remembered which nodes they may have, or may not
+
+
+class Filled(NamedTuple):
+    """The slots that are taken of each of some nodes, in the order of the line.
+
+    Attributes:
+        nodes: shape (n,), numbers, each once.
+        slots: shape (n,), at least 1 each.
+    """
+
+    nodes: Ints
+    slots: Ints
+
+    def spans(self) -> list[NodeSpan]:
+        """The same, as few spans as can be."""
+        nodes, slots = self
+        apart = np.flatnonzero((np.diff(nodes) != 1) | (np.diff(slots) != 0)) + 1
+        bounds = np.concatenate(([0], apart, [len(nodes)]))
+        counts = np.diff(bounds)
+        columns = (nodes[bounds[:-1]].tolist(), counts.tolist(), slots[bounds[:-1]].tolist())
+        return [NodeSpan(*span) for span in zip(*columns, strict=True)]
 
 
 class ArrayPlacement:
@@ -38,8 +64,10 @@ class ArrayPlacement:
         self._policy = policy
         self.least: tuple[Least, ...] = ()
         self.switches = 0
+        self.supply: Callable[[Node], Share] | None = None
         self._listed = np.array(line, dtype=np.int64)
         self._line: Ints | None = None  # by place; None: to be made again
+        self._places = self._listed  # by node number; only where there is such a line
         size = max(64, int(self._listed.max(initial=0)) + 1)
         self._free = np.zeros(size, dtype=np.int64)  # by node number
         self._leaves_count = max(leaf_of, default=-1) + 2
@@ -50,7 +78,7 @@ class ArrayPlacement:
         self._is_unused = np.zeros(size, dtype=np.bool_)
         self._kept: dict[int, Access] = {}  # nodes that not everybody may have
         self._shut: dict[Claim, Ints] = {}  # those that a claim may not have; remembered
-        self._sets: dict[frozenset[int], Ints] = {}  # those of features and queues, likewise
+        self._sets: dict[tuple[frozenset[int], int], Bools] = {}  # features, queues; likewise
 
     def follow(self, policy: Policy) -> None:
         """Go by this policy from now on."""
@@ -89,6 +117,16 @@ class ArrayPlacement:
         return int(self._free[node]) if node < len(self._free) else 0
 
     @property
+    def has_leaves(self) -> bool:
+        """It is known below which leaf switches the nodes are."""
+        return self._has_leaves
+
+    @property
+    def fills_lowest(self) -> bool:
+        """Its policy takes the first free slots of the line."""
+        return self._policy is lowest
+
+    @property
     def is_anyones(self) -> bool:
         """No node is kept for some users, or for some kinds of jobs."""
         return not self._kept
@@ -110,13 +148,7 @@ class ArrayPlacement:
             )
         if not self._kept:
             return self
-        kept = self._kept.items()
-        shut = _remembered(
-            self._shut,
-            claim,
-            lambda: [node for node, access in kept if not claim.may_have(access)],
-        )
-        if not len(shut):
+        if not len(shut := self._shut_to(claim)):
             return self
         free = self._free.copy()
         free[shut] = 0
@@ -124,18 +156,56 @@ class ArrayPlacement:
 
     def _less(self, nodes: frozenset[int]) -> Ints:
         """The free slots by node number, none on these nodes."""
-        numbers = _remembered(self._sets, nodes, lambda: nodes)
-        free = self._free.copy()
-        free[numbers[numbers < len(free)]] = 0
-        return free
+        return self._free * ~self._is_in(nodes)
 
     def _among(self, nodes: frozenset[int]) -> ArrayPlacement:
         """The same, with free slots on these nodes only."""
-        numbers = _remembered(self._sets, nodes, lambda: nodes)
-        free = np.zeros_like(self._free)
-        numbers = numbers[numbers < len(free)]  # of those of none, nothing
-        free[numbers] = self._free[numbers]
-        return self._with(free)
+        return self._with(self._free * self._is_in(nodes))
+
+    def _is_in(self, nodes: frozenset[int]) -> Bools:
+        """Which nodes are of a set, by number; not to be changed."""
+
+        def found() -> Bools:
+            size = len(self._free)
+            is_in = np.zeros(size, dtype=np.bool_)
+            is_in[[number for number in nodes if number < size]] = True
+            return is_in
+
+        return _remembered(self._sets, (nodes, len(self._free)), found)
+
+    def _shut_to(self, claim: Claim) -> Ints:
+        """The nodes that are kept for others.
+
+        Args:
+            claim: that asks for no more than to be whose it is.
+        """
+        kept = self._kept.items()
+
+        def found() -> Ints:
+            shut = [node for node, access in kept if not claim.may_have(access)]
+            return np.array(shut, dtype=np.int64)
+
+        return _remembered(self._shut, claim, found)
+
+    def admitted(self, claim: Claim, nodes: Ints) -> Ints:
+        """Those of some nodes that this claim may have, in the order of the line.
+
+        Args:
+            claim: that asks neither for few switches nor for counts.
+            nodes: shape (n,), numbers, ascending.
+        """
+        if claim.without:
+            nodes = nodes[~self._is_in(claim.without)[nodes]]
+        if claim.nodes:
+            nodes = nodes[self._is_in(claim.nodes)[nodes]]
+        if self._kept and len(shut := self._shut_to(Claim(claim.uid, claim.is_batch))):
+            is_shut = np.zeros(len(self._free), dtype=np.bool_)
+            is_shut[shut] = True
+            nodes = nodes[~is_shut[nodes]]
+        if len(self._listed):
+            self._lay()
+            nodes = nodes[np.argsort(self._places[nodes])]
+        return nodes
 
     def copy(self) -> ArrayPlacement:
         """The same; what is taken from it stays in this one."""
@@ -143,7 +213,7 @@ class ArrayPlacement:
 
     def unused(self) -> ArrayPlacement:
         """The same, with free slots on those nodes only of which no job has any."""
-        return self._with(np.where(self._is_unused, self._free, 0))
+        return self._with(self._free * self._is_unused)
 
     def free_slots(self) -> Ints:
         """The free slots by node number; the caller's own."""
@@ -236,7 +306,8 @@ class ArrayPlacement:
     def _grow(self, node: int) -> None:
         if node < len(self._free):
             return
-        more = max(node + 1, 2 * len(self._free)) - len(self._free)
+        size = len(self._free)
+        more = max(node + 1, size + size // 8 + 64) - size  # what is too long costs all that look
         self._free = np.pad(self._free, (0, more))
         self._is_unused = np.pad(self._is_unused, (0, more))
         self._leaf = np.pad(self._leaf, (0, more), constant_values=self._leaves_count - 1)
@@ -246,10 +317,15 @@ class ArrayPlacement:
         """The free slots of each place."""
         if not len(self._listed):
             return self._free
+        return self._free[self._lay()]
+
+    def _lay(self) -> Ints:
+        """The nodes by place; of a line that is listed."""
         if self._line is None:
             rest = np.setdiff1d(np.arange(len(self._free)), self._listed)
             self._line = np.concatenate((self._listed, rest))
-        return self._free[self._line]
+            self._places = np.argsort(self._line)
+        return self._line
 
     def _nodes_at(self, places: Ints) -> Ints:
         return places if self._line is None else self._line[places]
@@ -261,25 +337,31 @@ class ArrayPlacement:
             nodes: shape (n,), numbers, each once.
             size: slots wanted, at least 1.
         """
-        upto = np.cumsum(self._free[nodes])  # slots on this node and those before
-        last = int(np.searchsorted(upto, size))
-        if last == len(nodes):
-            return None
-        nodes = nodes[: last + 1]
-        slots = self._free[nodes]
-        slots[-1] -= int(upto[last]) - size
-        apart = np.flatnonzero((np.diff(nodes) != 1) | (np.diff(slots) != 0)) + 1
-        bounds = np.concatenate(([0], apart, [last + 1]))
-        counts = np.diff(bounds)
-        columns = (nodes[bounds[:-1]].tolist(), counts.tolist(), slots[bounds[:-1]].tolist())
-        return [NodeSpan(*span) for span in zip(*columns, strict=True)]
+        filled = fill(nodes, self._free[nodes], size)
+        return None if filled is None else filled.spans()
 
 
-def _remembered(known: dict[K, Ints], key: K, find: Callable[[], Collection[int]]) -> Ints:
-    """Numbers of nodes as an array, found once for a key."""
-    if (numbers := known.get(key)) is None:
+def fill(nodes: Ints, free: Ints, size: int) -> Filled | None:
+    """Fill nodes in their order; None: they have too little.
+
+    Args:
+        nodes: shape (n,), numbers, each once.
+        free: shape (n,), what they have free, at least 1 each; it may be changed.
+        size: slots wanted, at least 1.
+    """
+    upto = np.cumsum(free, dtype=np.int64)  # slots on this node and those before
+    last = int(np.searchsorted(upto, size))
+    if last == len(nodes):
+        return None
+    slots = free[: last + 1]
+    slots[-1] -= int(upto[last]) - size
+    return Filled(nodes[: last + 1], slots)
+
+
+def _remembered(known: dict[K, V], key: K, find: Callable[[], V]) -> V:
+    """What is found once for a key."""
+    if (value := known.get(key)) is None:
         if len(known) >= _CLAIMS_COUNT:
             known.clear()
-        found = find()
-        numbers = known[key] = np.fromiter(found, dtype=np.int64, count=len(found))
-    return numbers
+        value = known[key] = find()
+    return value

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from allocator.nodes.access import OPEN, Access, Claim, Least
+from allocator.nodes.node import Node
+from native.wire.alloc import Share
 from native.wire.placed import NodeSpan, spans_of
 
 
@@ -18,6 +20,7 @@ class ListPlacement:
     """
 
     switches = 0
+    supply: Callable[[Node], Share] | None = None
 
     def __init__(self) -> None:
         self.least: tuple[Least, ...] = ()

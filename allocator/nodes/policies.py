@@ -25,7 +25,7 @@ Policy = Callable[[Ints, int], Ints]
 
 def lowest(free: Ints, size: int) -> Ints:
     """The first free slots of the line, wherever they are: nothing is left over in front."""
-    places = np.flatnonzero(free)
+    places = np.flatnonzero(free != 0)  # much faster than without
     return places[: int(np.searchsorted(np.cumsum(free[places]), size)) + 1]
 
 
@@ -66,7 +66,7 @@ def sum_of_squares(free: Ints, size: int) -> Ints:
 
 def minimal_span(free: Ints, size: int) -> Ints:
     """The slots with the smallest distance from the first to the last; of these, the first."""
-    places = np.flatnonzero(free)
+    places = np.flatnonzero(free != 0)
     upto = np.cumsum(free[places])
     before = upto - free[places]
     starts = int(np.searchsorted(before, upto[-1] - size, side="right"))  # the others have less

@@ -7,13 +7,15 @@ node.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping
 from typing import Protocol
 
 from native.ids import PortalId
 from native.wire.placed import GrantedNode, JobNodes, NodeRule, NodeSpan, step_between
 
-Step = tuple[bool, int]
+Step = tuple[bool, int]  # as of native.wire.placed.step_between
+NO_STEP = 0
 
 
 class Known(Protocol):
@@ -37,15 +39,14 @@ class Rules:
     def __init__(self, nodes: Mapping[int, Known]) -> None:
         self._nodes = nodes
         self._begins = bytearray(b"\1" * 64)  # by number; numbers without a node, too
-        self._steps: list[Step | None] = [None] * 64  # from the node before, where there is one
-        self._known: dict[Step, Step] = {}  # most are alike
+        self._steps = array("H", bytes(2 * 64))  # from the node before, each as one number
 
     def changed(self, number: int) -> None:
         """A node is here, or has another name or address."""
         if number + 3 > len(self._begins):
             grown = max(number + 3, 2 * len(self._begins))
             self._begins += b"\1" * (grown - len(self._begins))
-            self._steps += [None] * (grown - len(self._steps))
+            self._steps.frombytes(bytes(2 * (grown - len(self._steps))))
         self._look_at_step(number)
         self._look_at_step(number + 1)
         for at in range(number, len(self._begins)):
@@ -74,11 +75,11 @@ class Rules:
         """Assert what must always hold."""
         for number in range(len(self._begins)):
             assert self._begins[number] == self._is_begin(number), number
-            assert self._steps[number] == self._step(number), number
+            assert _step_of(self._steps[number]) == self._step(number), number
 
     def _rule(self, first: int, behind: int) -> NodeRule:
         node, count = self._nodes[first], behind - first
-        counts_nid, digits = (self._steps[first + 1] if count > 1 else None) or (False, 0)
+        counts_nid, digits = (_step_of(self._steps[first + 1]) if count > 1 else None) or (False, 0)
         return NodeRule(first, count, node.name, digits, *node.address, counts_nid)
 
     def _behind(self, number: int) -> int:
@@ -89,15 +90,14 @@ class Rules:
     def _is_begin(self, number: int) -> bool:
         """Whether the rule that the number before is in does not go on here."""
         step = self._steps[number]
-        if step is None:
+        if step == NO_STEP:
             return True
         return not self._begins[number - 1] and step != self._steps[number - 1]
 
     def _look_at_step(self, number: int) -> None:
-        step = self._step(number)
-        self._steps[number] = None if step is None else self._known.setdefault(step, step)
+        self._steps[number] = _number_of(self._step(number))
 
-    def _step(self, number: int) -> tuple[bool, int] | None:
+    def _step(self, number: int) -> Step | None:
         if number not in self._nodes or number - 1 not in self._nodes:
             return None
         return step_between(self._granted(number - 1), self._granted(number))
@@ -105,3 +105,12 @@ class Rules:
     def _granted(self, number: int) -> GrantedNode:
         node = self._nodes[number]
         return GrantedNode(node.number, node.name, *node.address)
+
+
+def _number_of(step: Step | None) -> int:
+    """A step as one number: a name has no more than NAME_MAX places for digits."""
+    return NO_STEP if step is None else 1 + step[0] + 2 * step[1]
+
+
+def _step_of(number: int) -> Step | None:
+    return None if number == NO_STEP else (bool(number - 1 & 1), number - 1 >> 1)

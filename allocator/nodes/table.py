@@ -10,29 +10,30 @@ Pure: no clock, no transport.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from enum import Enum
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Protocol
 
+from allocator.lending.loans import NO_LOANS, Loans, check, without
 from allocator.nodes.access import Access, Claim, Least
 from allocator.nodes.bookings import Booking, ordered
 from allocator.nodes.featured import Featured
 from allocator.nodes.node import (
     NOT_COUNTED,
     NOTHING,
+    Arrival,
     Node,
     NodeConflictError,
-    addresses,
+    equipment,
     new_node,
-    same,
+    packed,
+    places,
+    says_the_same,
 )
 from allocator.nodes.numbers import Numbers
-from allocator.nodes.orders import NONE, Orders, RecordNode
+from allocator.nodes.orders import NONE, Orders
 from allocator.nodes.rules import Rules
 from native.ids import PortalId
-from native.machine import Action, Log
 from native.wire.alloc import NO_SHARE, NodeShare, Share
-from native.wire.nodes import NodeEventKind
 from native.wire.placed import JobNodes, NodeSpan
 from native.wire.status import Announce, Portion
 
@@ -45,10 +46,12 @@ class Placement(Protocol):
     Attributes:
         least: how many of the nodes are to be of which sets; whoever chooses slots sees to it.
         switches: likewise, below how many leaf switches they are at most; 0: below any.
+        supply: what may be used of a node beside slots; None: what no job has.
     """
 
     least: tuple[Least, ...]
     switches: int
+    supply: Callable[[Node], Share] | None
 
     def set_free(self, node: int, count: int, is_unused: bool = False) -> None:
         """Set the count of a node's free slots; 0 for one that is down or drained.
@@ -91,41 +94,18 @@ class Placement(Protocol):
         """Slots for ``size`` ranks on these nodes, filled in their order."""
 
 
-class Arrival(Enum):
-    """What an announcement means."""
-
-    FIRST = "first"  # a node that was not in the table
-    STILL_HERE = "still here"
-    BACK = "back"  # the same PCT; it was down
-    RESTARTED = "restarted"  # another PCT: what ran under the earlier one is gone
-
-
-def arrival_news(node: Node, arrival: Arrival) -> list[Action]:
-    """What an announcement is for the log and the node's history."""
-    match arrival:
-        case Arrival.FIRST:
-            said = f"{node} is here, slots: {node.slots}, at {node.address}"
-            kept = RecordNode(node.number, node.name)
-            return [Log(said), kept, node.happened(NodeEventKind.UP)]
-        case Arrival.BACK:
-            return [Log(f"{node} is back"), node.happened(NodeEventKind.UP, "is back")]
-        case Arrival.RESTARTED:
-            said = f"{node} has restarted, at {node.address}"
-            kept = RecordNode(node.number, node.name)
-            return [Log(said), kept, node.happened(NodeEventKind.RESTARTED)]
-    return []
-
-
 class NodeTable:
     """All nodes by number.
 
     Attributes:
         changes, described, named: of free slots, counted; of what nodes have beside these, and of
             their names, likewise.
+        most_slots: that a node had, or jobs on it.
         empty: a placement in which all slots are free; None: to be made.
         closed: nodes of which no slot is given.
         exclusive: nodes that one job at a time has, whole.
         featured: their features.
+        lending: nodes on which jobs have slots of others.
         to_restart: nodes with an order to restart of which something has changed since
             somebody has taken them out.
     """
@@ -151,15 +131,16 @@ class NodeTable:
         """
         self.to_restart: set[int] = set()
         self.closed: set[int] = set()
+        self.lending: set[int] = set()
         self._orders = dict(orders)
         self._bookings: tuple[Booking, ...] | None = None  # None: to be found
         self._placement = placement
         self.exclusive = frozenset(exclusive)
         self._portions = dict(portions)
         self._nodes: dict[int, Node] = {}
-        self._by_peer: dict[PortalId, Node] = {}
+        self._by_peer: dict[int, Node] = {}  # by Node.peer_at
         self._numbers = Numbers(fixed, remembered, self._nodes)
-        self._slots = 0
+        self._slots = self.most_slots = 0
         self._up_count = 0
         self._rules = Rules(self._nodes)
         self.changes = self.described = self.named = 0
@@ -179,7 +160,7 @@ class NodeTable:
 
     def of_peer(self, peer: PortalId) -> Node | None:
         """The node whose PCT this is."""
-        return self._by_peer.get(peer)
+        return self._by_peer.get(packed(peer))
 
     def orders(self, number: int) -> Orders:
         """What operators have ordered for a node, also for one that is not in the table."""
@@ -266,6 +247,13 @@ class NodeTable:
         """
         number = self._numbers.wanted(announce.name, announce.node)
         node = self._nodes.get(number)
+        if (
+            node is not None
+            and self.featured.has(number, announce.features)
+            and says_the_same(node, announce, peer)
+        ):  # which most do, always
+            node.heard_at = now
+            return node, Arrival.STILL_HERE
         if node is None:
             node = self._nodes[number] = new_node(number, announce, peer, now, self.orders(number))
             arrival, before, slots = Arrival.FIRST, None, 0
@@ -274,19 +262,20 @@ class NodeTable:
             self._placement.set_access(number, node.access)
         else:
             arrival = self._again(node, announce, peer, now)
-            before, slots = (node.name, node.address), node.slots
+            before, slots = (node.name, node.at), node.slots
             self._slots -= slots
             self._up_count -= node.is_up
             self._update(node, announce, peer, now)
         if node.slots != slots:
             self.empty = None
         self._slots += node.slots
+        self.most_slots = max(self.most_slots, node.slots)
         self._up_count += 1
-        self._by_peer[node.peer] = node
+        self._by_peer[node.peer_at] = node
         self._numbers.give(announce.name, number)
         self.named += before is None or before[0] != node.name
         self.featured.tell(number, announce.features)
-        if before != (node.name, node.address):
+        if before != (node.name, node.at):
             self._rules.changed(number)
         self.refresh(node)
         return node, arrival
@@ -294,7 +283,8 @@ class NodeTable:
     def mark_down(self, node: Node, text: str) -> None:
         """A node is out of reach; its slots stay held."""
         self._up_count -= node.is_up
-        node.is_up, node.down_text = False, text
+        node.is_up = False
+        node.note(down_text=text)
         self.refresh(node)
 
     def placed(self, spans: Sequence[NodeSpan]) -> JobNodes:
@@ -304,6 +294,7 @@ class NodeTable:
     def hold(self, node: Node, job_id: int, slots: int, share: Share = NO_SHARE) -> None:
         """Give slots to a job, and a share of what is counted beside them."""
         node.held = {**node.held, job_id: slots}
+        self.most_slots = max(self.most_slots, sum(node.held.values()))
         if share != NO_SHARE:
             node.given = {**node.given, job_id: share}
         self.refresh(node)
@@ -331,6 +322,13 @@ class NodeTable:
         restarts = [n for n, orders in self._orders.items() if orders.restart is not None]
         self.to_restart.update(n for n in restarts if n in nodes and job_id in nodes[n].held)
 
+    def set_loans(self, number: int, loans: Loans) -> None:
+        """Note which slots of a node some jobs have from others."""
+        node = self._nodes[number]
+        node.loans = loans or NO_LOANS
+        (self.lending.add if loans else self.lending.discard)(node.number)
+        self.refresh(node)
+
     def give(self, shares: Sequence[NodeShare], job_id: int) -> None:
         """Give memory, GPUs and cores to a job that holds slots of these nodes."""
         for each in shares:
@@ -344,6 +342,8 @@ class NodeTable:
         left = dict(node.held)
         del left[job_id]
         node.held = left or NOTHING
+        if node.loans:
+            self.set_loans(node.number, without(node.loans, job_id))
         if job_id in node.given:
             given = dict(node.given)
             del given[job_id]
@@ -397,14 +397,16 @@ class NodeTable:
             assert node.number == number
             assert all(slots >= 0 for slots in node.held.values()), node
             assert node.orders == self.orders(number), node
-            assert node.given.keys() <= node.held.keys(), node
+            assert node.given.keys() <= node.held.keys() >= node.loans.keys(), node
+            assert bool(node.loans) == (number in self.lending), node
+            check(node.loans, node.held)
             assert node.is_open == (number not in self.closed), node
         assert self._slots == sum(node.slots for node in self._nodes.values())
         assert self._up_count == sum(node.is_up for node in self._nodes.values())
         self._numbers.check()
         self._rules.check()
         for peer, node in self._by_peer.items():
-            assert node.peer == peer and self._nodes[node.number] is node
+            assert node.peer_at == peer and self._nodes[node.number] is node
 
     def _again(self, node: Node, announce: Announce, peer: PortalId, now: float) -> Arrival:
         if node.incarnation == announce.incarnation:
@@ -421,12 +423,10 @@ class NodeTable:
         return Arrival.RESTARTED
 
     def _update(self, node: Node, announce: Announce, peer: PortalId, now: float) -> None:
-        if self._by_peer.get(node.peer) is node:
-            del self._by_peer[node.peer]
-        node.name, node.slots = announce.name, announce.slots
-        node.address, node.peer = addresses(announce, peer)
-        node.incarnation, node.heard_at = announce.incarnation, now
-        node.is_up, node.down_text = True, ""
-        node.trouble, node.rogues = announce.trouble, announce.rogues
-        self.described += (node.memory, node.gpus) != (announce.memory, announce.gpus)
-        node.memory, node.gpus, node.cores = same(announce.memory), announce.gpus, announce.cores
+        if self._by_peer.get(node.peer_at) is node:
+            del self._by_peer[node.peer_at]
+        node.name, node.slots, node.at = announce.name, announce.slots, places(announce, peer)
+        node.incarnation, node.heard_at, node.is_up = announce.incarnation, now, True
+        node.note(down_text="", trouble=announce.trouble, rogues=announce.rogues)
+        before, node.equipment = node.equipment, equipment(announce)
+        self.described += (before.memory, before.gpus) != (announce.memory, announce.gpus)

@@ -85,6 +85,9 @@ class Admission(Protocol):
     def may_preempt(self, terms: Terms, job_id: int) -> bool:
         """Whether a request may have a job ended that has slots."""
 
+    def is_suspended_for_others(self, job_id: int) -> bool:
+        """Whether a job that has slots stands still where another needs them, and does not end."""
+
     def waits_again(self, terms: Terms) -> bool:
         """Whether a job that was preempted waits again; else it is over."""
 
@@ -148,6 +151,10 @@ class NoQueues:
 
     def may_preempt(self, terms: Terms, job_id: int) -> bool:
         """It may not."""
+        return False
+
+    def is_suspended_for_others(self, job_id: int) -> bool:
+        """None is."""
         return False
 
     def waits_again(self, terms: Terms) -> bool:

@@ -11,7 +11,7 @@ predictability, workloads, and user runtime estimates in scheduling the IBM SP2 
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping
 from functools import partial
 from math import inf
 
@@ -22,6 +22,7 @@ from allocator.jobs.choosing import Chooser
 from allocator.jobs.job import Job, JobState
 from allocator.jobs.line import Line, Waiting, kept_text
 from allocator.jobs.table import JobTable
+from allocator.lending.loans import borrowers
 from allocator.nodes.access import Claim
 from allocator.nodes.bookings import Booking, against
 from allocator.nodes.placement import ArrayPlacement
@@ -30,20 +31,17 @@ from allocator.queue.admission import NOBODYS, Admission, fewest_nodes
 from allocator.queue.kinds import Kinds
 from allocator.queue.plan import Plan
 from allocator.queue.policy import Preemption, Running, Turn
-from allocator.queue.preemption import victims_of
-from allocator.queue.profile import Profile, Start
+from allocator.queue.preemption import Preempting
+from allocator.queue.profile import OVERDUE_S, UNLIMITED_S, Profile, Start
 from allocator.queue.supply import HeldSlots, stocks_of
 from allocator.queue.switches import few_or_more
 from native.duration import written
 from native.errors import Refusal
 from native.limits import Limits
-from native.text import plural
 from native.wire.alloc import NodeRequest
 from native.wire.base import Terms
 
-UNLIMITED_S = 365 * 86400.0  # after which what has no limit is expected to end; it needs more
-KEPT_BACK = 10  # for each that is tried so many may be kept back by the rules of their queues
-OVERDUE_S = 1.0  # that one is expected to need which ends, or should have ended
+Asked = tuple[NodeRequest, Claim, Line, float]  # and the unix time
 
 _ENDING = (JobState.REVOKING, JobState.RELEASING)
 
@@ -73,11 +71,14 @@ class Backfill:
         self._limits = limits
         self._running = running
         self._admission = admission
+        self._preempting = Preempting(jobs, running, admission, self._profile)
         self._stocks = stocks_of(nodes, jobs)
         self._held = HeldSlots()
         self._kinds = Kinds()
         self._plan: Plan | None = None
         self._turned = 0  # the count of the jobs, when it was made
+        self._found: Start | None = None  # of the request that has its turn, in the plan
+        self.pass_s, self.is_put_off = limits.pass_s, False
 
     def changed(self) -> None:
         """Plan anew."""
@@ -98,7 +99,7 @@ class Backfill:
         for waiting in line:
             if waiting.plan == plan.number:
                 continue
-            if self._is_full(plan):
+            if plan.is_full(self._limits):
                 break
             plan.look_at(waiting)
             if self._is_kept_back(plan, waiting):
@@ -119,63 +120,12 @@ class Backfill:
         if has_given and any(self._is_kept_for_nobody(plan, waiting) for waiting in plan.first):
             plan.expire()
             yield from self.turns(line, unix_time)
-        elif self._may_end and (preemption := self._preemption(plan)) is not None:
-            yield preemption
+        elif self._preempting.is_possible and (found := self._preempting.find(plan)) is not None:
+            yield found
+            if found.turn is not None:
+                yield found.turn
             plan.expire()
             yield from self.turns(line, unix_time)
-
-    @property
-    def _may_end(self) -> bool:
-        """Some jobs may be ended for others."""
-        return self._admission.preempts or any(job.terms.gives_way for job in self._jobs)
-
-    def _ends_for(self, terms: Terms, job: Job) -> bool:
-        """Whether a job may be ended for a request on these terms."""
-        if job.terms.gives_way and not terms.gives_way:
-            return True
-        return self._admission.may_preempt(terms, job.job_id)
-
-    def _preemption(self, plan: Plan) -> Preemption | None:
-        """Whose end would let the first of those begin that may have others ended."""
-        for waiting in plan.first:
-            request, claim = waiting.request, waiting.claim
-            if waiting.expected and waiting.expected - plan.at <= OVERDUE_S:
-                continue  # others end already, or are to have ended
-            victims = [
-                job
-                for job in self._jobs
-                if self._jobs.get(job.job_id) is job  # others end already
-                and self._ends_for(request.terms, job)
-                and self._running.can_end(job.job_id)
-            ]
-            asked = (claim.uid, request.terms, request.slots, fewest_nodes(request.specs))
-            if not victims or self._admission.blocked(*asked):
-                continue
-            told = [job for job in self._jobs if self._running.ends(job.job_id)]
-            if told and self._is_soon(plan, waiting, told, ()):
-                continue  # they are in their grace
-            chosen = victims_of(victims, partial(self._is_soon, plan, waiting, told))
-            if chosen:
-                return Preemption(waiting, tuple(job.job_id for job in chosen))
-        return None
-
-    def _is_soon(
-        self, plan: Plan, waiting: Waiting, told: Sequence[Job], victims: Sequence[Job]
-    ) -> bool:
-        """Whether a request begins at once where these jobs end, and those before it begin.
-
-        Args:
-            told: launches that end already.
-        """
-        gone = {job.job_id for job in (*told, *victims)}
-        profile = self._profile(plan.at, gone)
-        for each in plan.first:
-            start = profile.earliest(each.request, each.claim, each.time_s or inf)
-            if each is waiting:
-                return start is not None and start.at <= OVERDUE_S
-            if start is not None:
-                profile.take(start, each.request, each.time_s or UNLIMITED_S)
-        return False
 
     def _is_kept_for_nobody(self, plan: Plan, waiting: Waiting) -> bool:
         """Whether one for which slots are kept may not begin after what others were given."""
@@ -189,13 +139,6 @@ class Backfill:
         """A plan is made anew: what it promised is promised again, or is not."""
         for waiting in plan.first:
             waiting.expected = 0.0
-
-    def _is_full(self, plan: Plan) -> bool:
-        """Nobody else is looked at."""
-        limits = self._limits
-        most = limits.backfill_tested_count
-        is_kept = plan.kept < limits.backfill_count
-        return (not is_kept and plan.count >= most) or len(plan.blocked) >= KEPT_BACK * most
 
     def _is_kept_back(self, plan: Plan, waiting: Waiting) -> bool:
         """Whether the rules of its queue keep one back, which delays nobody behind it."""
@@ -282,15 +225,29 @@ class Backfill:
         self, request: NodeRequest, claim: Claim, line: Line, unix_time: float
     ) -> Placement | None:
         """Slots that nobody who waits is expected to need."""
+        self._found = None
         if self._slots.held or not (line or self._bookings(unix_time)):
             self._demand_allowed(request, claim, None)
             return None
-        start = self._left(request, claim, line, unix_time, inf)
+        start = self._left((request, claim, line, unix_time), request.time_s or inf)
         self._demand_allowed(request, claim, start)
         if start is None and self._slots.fits(request, claim):
-            kept = self.booked(request, claim, unix_time, 0.0)
+            kept = self.booked(request, claim, unix_time, request.time_s)
             raise RequestRefused(Refusal.BUSY, kept or self._kept_text(line, claim))
         return None if start is None else start.placement
+
+    def given(
+        self, request: NodeRequest, claim: Claim, line: Line, unix_time: float, job_id: int
+    ) -> None:
+        """The plan holds on, without the slots of this one."""
+        plan, start, self._found = self._plan, self._found, None
+        if plan is not None and start is not None:
+            time_s = (request.time_s or UNLIMITED_S) + unix_time - plan.at
+            plan.profile.take(start, request, time_s, job_id)
+            plan.allowed.clear()
+            plan.keep(self._nodes, line, self._admission.freed)
+            if any(self._is_kept_for_nobody(plan, waiting) for waiting in plan.first):
+                plan.expire()
 
     def ends_others(self, request: NodeRequest, claim: Claim, line: Line, unix_time: float) -> bool:
         """Whether it would fit behind those that wait, did none that gives way have slots."""
@@ -307,7 +264,7 @@ class Backfill:
             start = profile.earliest(each.request, each.claim, each.time_s or inf)
             if start is not None:
                 profile.take(start, each.request, each.time_s or UNLIMITED_S)
-        start = profile.earliest(request, claim, inf)
+        start = profile.earliest(request, claim, request.time_s or inf)
         return start is not None and start.at <= OVERDUE_S
 
     def why_not(
@@ -321,12 +278,13 @@ class Backfill:
         if not line or self._slots.held:
             kept = self.booked(request, claim, unix_time, time_s)
             return kept or self._slots.lacks(request, claim)
-        if self._left(request, claim, line, unix_time, time_s or inf) is not None:
+        asked = request, claim, line, unix_time
+        if self._left(asked, time_s or inf, self.is_put_off) is not None:
             return ""
         if self._slots.fits(request, claim):
             kept = self.booked(request, claim, unix_time, time_s)
             return kept or self._kept_text(line, claim)
-        return f"{plural(len(line), 'request')} before it in the line"
+        return "others are before it in the line"  # how many is another number soon
 
     def forecast(
         self,
@@ -346,14 +304,15 @@ class Backfill:
             start = earliest(claim)
         return start if start is not None and start.at < UNLIMITED_S else None
 
-    def _left(
-        self, request: NodeRequest, claim: Claim, line: Line, unix_time: float, time_s: float
-    ) -> Start | None:
-        """Where a request could begin now, if all that wait had what they are to have."""
-        plan = self._plan
-        if plan is None or not plan.is_of(self._nodes, line, self._admission.freed, unix_time):
+    def _left(self, asked: Asked, time_s: float, is_rough: bool = False) -> Start | None:
+        """Where one begins now if all that wait have what they are to; roughly: as last planned."""
+        (request, claim, line, unix_time), plan = asked, self._plan
+        state = self._nodes, line, self._admission.freed, unix_time
+        if plan is None or not (is_rough or plan.is_of(*state)):
             plan = self._planned(line, unix_time)
-        return plan.profile.earliest(request, claim, time_s + unix_time - plan.at, OVERDUE_S)
+        start = plan.profile.earliest(request, claim, time_s + unix_time - plan.at, OVERDUE_S)
+        self._found = None if plan.is_trial else start
+        return start
 
     def _kept_text(self, line: Line, claim: Claim) -> str:
         assert line.first is not None
@@ -363,7 +322,7 @@ class Backfill:
         """What is left when all that wait have what they are to have."""
         plan = Plan(self._profile(unix_time), unix_time, is_trial=True)
         for plan.count, waiting in enumerate(line):
-            if self._is_full(plan):
+            if plan.is_full(self._limits):
                 break
             if self._is_kept_back(plan, waiting):
                 continue
@@ -402,7 +361,11 @@ class Backfill:
         Args:
             gone: jobs that are to end now.
         """
-        ends = ((OVERDUE_S, job) if job.job_id in gone else self._end_of(job) for job in self._jobs)
+        lent = borrowers(self._nodes) if self._nodes.lending else {}
+        ends = (
+            (OVERDUE_S, job) if job.job_id in gone else self._end_of(job, lent)
+            for job in self._jobs
+        )
         kept = self._bookings(unix_time)
         return Profile(
             self._nodes, self._placement, self._stocks, ends, kept, unix_time, self._held
@@ -432,8 +395,17 @@ class Backfill:
             changes.append(self._plan.due)
         return min(changes, default=None)
 
-    def _end_of(self, job: Job) -> tuple[float, Job]:
+    def _end_of(self, job: Job, lent: Mapping[int, Iterable[int]]) -> tuple[float, Job]:
+        """When a job is expected to end; one that stands still goes on behind the last of others.
+
+        Args:
+            lent: who has slots of whom.
+        """
         if job.state in _ENDING:
             return OVERDUE_S, job
         left = self._running.left(job.job_id)
-        return (UNLIMITED_S if left is None else max(left, OVERDUE_S)), job
+        ends = UNLIMITED_S if left is None else max(left, OVERDUE_S)
+        if job.job_id in lent and self._running.stands_still(job.job_id):
+            others = filter(None, map(self._jobs.get, lent[job.job_id]))
+            ends += max((self._end_of(each, lent)[0] for each in others), default=0.0)
+        return ends, job

@@ -145,6 +145,8 @@ def _queue(table: Table, where: str) -> Queue:
     if not isinstance(launches, bool):
         raise UsageError(f"{where}: launches must be true or false")
     bounds = {key: _bounds(table, key, where) for key in _BOUNDS}
+    if preempt_mode is PreemptMode.SUSPEND and "preempt_grace" in table:
+        raise UsageError(f"{where}: preempt_grace: a job that is suspended does not end")
     return Queue(
         _text(table, "name", where),
         state,

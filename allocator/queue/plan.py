@@ -9,6 +9,9 @@ from math import inf
 from allocator.jobs.line import Line, Waiting
 from allocator.nodes.table import NodeTable
 from allocator.queue.profile import Profile
+from native.limits import Limits
+
+KEPT_BACK = 10  # for each that is tried so many may be kept back by the rules of their queues
 
 
 class Plan:
@@ -48,6 +51,12 @@ class Plan:
         self.looked = 0
         self.due = inf
         self._state = (-1, -1, -1)
+
+    def is_full(self, limits: Limits) -> bool:
+        """Nobody else is looked at."""
+        most = limits.backfill_tested_count
+        is_kept = self.kept < limits.backfill_count
+        return (not is_kept and self.count >= most) or len(self.blocked) >= KEPT_BACK * most
 
     def is_of(self, nodes: NodeTable, line: Line, freed: int, unix_time: float) -> bool:
         """Whether it still holds.

@@ -24,21 +24,27 @@ class Turn(Struct, frozen=True):
 
     Attributes:
         placement: the slots that it may have; None: all that are free.
+        lenders: jobs that stand still for it, whose slots are among these.
     """
 
     waiting: Waiting
     placement: Placement | None = None
+    lenders: tuple[int, ...] = ()
 
 
 class Preemption(Struct, frozen=True):
-    """Jobs are to end so that a request has their slots.
+    """Jobs are to end, or to stand still, so that a request has their slots.
 
     Attributes:
-        victims: their ids.
+        victims: the ids of those that end.
+        stopped: of those that are suspended.
+        turn: of the request, when they are told to be; None: it waits for the end of the others.
     """
 
     waiting: Waiting
     victims: tuple[int, ...]
+    stopped: tuple[int, ...] = ()
+    turn: Turn | None = None
 
 
 class Running(Protocol):
@@ -49,6 +55,12 @@ class Running(Protocol):
 
     def can_end(self, job_id: int) -> bool:
         """Whether a job can be told to end, and was not told so already."""
+
+    def can_stand_still(self, job_id: int) -> bool:
+        """Whether a job can be suspended for others, and is not yet."""
+
+    def stands_still(self, job_id: int) -> bool:
+        """Whether a job is suspended for others."""
 
     def ends(self, job_id: int) -> bool:
         """Whether a launch was told to end, for others or by somebody's request."""
@@ -73,7 +85,15 @@ PolicyMaker = Callable[[NodeTable, JobTable, Any, Chooser, Limits, Running, Admi
 
 
 class Policy(Protocol):
-    """Decides who is next. It holds no slot."""
+    """Decides who is next. It holds no slot.
+
+    Attributes:
+        pass_s: it is asked for turns once in so long, at most; 0: at each event.
+        is_put_off: it is to be asked for turns, and not yet.
+    """
+
+    pass_s: float
+    is_put_off: bool
 
     def turns(self, line: Line, unix_time: float) -> Iterator[Turn | Preemption]:
         """Whose turn it is, one after another; and who is to end for whom.
@@ -96,6 +116,11 @@ class Policy(Protocol):
         Raises:
             RequestRefused: what is free is kept for one that waits.
         """
+
+    def given(
+        self, request: NodeRequest, claim: Claim, line: Line, unix_time: float, job_id: int
+    ) -> None:
+        """The request that had its turn last, by :meth:`demand_turn`, has its slots."""
 
     def ends_others(self, request: NodeRequest, claim: Claim, line: Line, unix_time: float) -> bool:
         """Whether a request that comes last in the line begins when launches that give way end."""
@@ -139,6 +164,9 @@ class Policy(Protocol):
 class FirstInFirstOut:
     """The first that does not fit holds back all later ones: an allocation's steps."""
 
+    pass_s = 0.0  # a pass costs little
+    is_put_off = False
+
     def __init__(self, slots: Chooser) -> None:
         self._slots = slots
 
@@ -168,6 +196,11 @@ class FirstInFirstOut:
         if keeper is not None and self._slots.fits(request, claim):
             raise RequestRefused(Refusal.BUSY, kept_text(keeper, self._slots.free(claim)))
         return None
+
+    def given(
+        self, request: NodeRequest, claim: Claim, line: Line, unix_time: float, job_id: int
+    ) -> None:
+        """Whoever it is."""
 
     def ends_others(self, request: NodeRequest, claim: Claim, line: Line, unix_time: float) -> bool:
         """No step gives way."""

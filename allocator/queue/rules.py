@@ -27,6 +27,7 @@ class PreemptMode(Enum):
     OFF = "off"  # it keeps them
     CANCEL = "cancel"  # it ends
     REQUEUE = "requeue"  # it ends, and waits again
+    SUSPEND = "suspend"  # it stands still until they are free again
 
     __hash__ = object.__hash__
 
@@ -71,7 +72,7 @@ class Queue(Struct, frozen=True):
         default_s: of a job that has no time limit; 0: none.
         most_s: the longest time limit; 0: any.
         per_job, per_user, total: limits of one job, of all jobs of a user, of all jobs.
-        preempts: queues whose batch jobs end when its jobs need their slots.
+        preempts: queues whose batch jobs end, or stand still, when its jobs need their slots.
         preempt_mode: what becomes of its own jobs where another queue does so.
         preempt_grace_s: they have so long between SIGTERM and their end.
     """

@@ -25,6 +25,8 @@ from native.wire.base import SLOTS_MAX
 
 Amounts = npt.NDArray[np.int64]  # by node number; of a node that has come back with less also < 0
 Ends = Mapping[float, Sequence[Job]]
+ALL = slice(None)
+NONE: Amounts = np.zeros(0, dtype=np.int64)
 
 
 class HeldSlots:
@@ -33,13 +35,13 @@ class HeldSlots:
     def __init__(self) -> None:
         self._of: dict[int, tuple[object, Amounts, Amounts]] = {}  # by job: where it was placed
 
-    def give_back(self, job: Job, row: npt.NDArray[np.int32]) -> None:
+    def give_back(self, job: Job, row: npt.NDArray[np.int16] | npt.NDArray[np.int32]) -> None:
         """A job has ended: its slots are free."""
         if job.placed is None or len(job.placed[0]) != len(job.holdings):
             for first, count, slots in job.spans():  # what is left of it is not remembered
                 row[first : first + count] += slots
             return
-        placed, numbers, slots_of = self._of.get(job.job_id, (None, row, row))
+        placed, numbers, slots_of = self._of.get(job.job_id, (None, NONE, NONE))
         if placed is not job.placed:
             by_node: dict[int, int] = {}
             for first, count, slots in job.spans():
@@ -159,13 +161,18 @@ class Series:
         for row in self._taken[self._split(first) : self._split(last)]:
             row[numbers] += amounts
 
-    def least(self, first: float, last: float) -> Amounts:
-        """The least of each node from one time until another."""
+    def least(self, first: float, last: float, numbers: Amounts | slice = ALL) -> Amounts:
+        """The least of each node from one time until another.
+
+        Args:
+            numbers: of these nodes, in this order.
+        """
         index = bisect_right(self._times, first) - 1
-        most = self._taken[index]
+        most = self._taken[index][numbers]
         for row in self._taken[index + 1 : bisect_left(self._times, last)]:
-            most = np.maximum(most, row)
-        return self._left_by_jobs(first) - most
+            most = np.maximum(most, row[numbers])
+        least: Amounts = self._left_by_jobs(first)[numbers] - most
+        return least
 
     def _split(self, at: float) -> int:
         """Let a row begin at a time; its index."""
@@ -204,6 +211,14 @@ class Supply:
         self._ends = ends
         self._series: dict[str, Series] = {}
 
+    def fill(
+        self, first: float, last: float, needs: Needs, numbers: Amounts, ranks: Amounts
+    ) -> None:
+        """So many ranks of each of these nodes have what they need, as for :meth:`take`."""
+        for name, (whole, each) in _counted(needs).items():
+            if (series := self._series.get(name)) is not None:
+                series.take(first, last, numbers, whole + each * ranks.astype(np.int64))
+
     def take(
         self, first: float, last: float, specs: Sequence[NodeSpec], picks: Sequence[Picks]
     ) -> None:
@@ -219,15 +234,21 @@ class Supply:
             if taken:
                 series.take(first, last, *_columns(taken))
 
-    def least(self, needs: Iterable[Needs], first: float, last: float) -> dict[str, Amounts]:
-        """The least memory and GPUs of each node in a time, where a request needs any."""
+    def least(
+        self, needs: Iterable[Needs], first: float, last: float, numbers: Amounts | slice = ALL
+    ) -> dict[str, Amounts]:
+        """The least memory and GPUs of each node in a time, where a request needs any.
+
+        Args:
+            numbers: as for :meth:`Series.least`.
+        """
         found = {}
         for name in {name for each in needs for name in _counted(each)}:
             if (series := self._series.get(name)) is None:
                 stock = self._stocks[name]
                 now = stock.now(self._count).copy()
                 series = self._series[name] = Series(stock, now, self._ends)
-            found[name] = series.least(first, last)
+            found[name] = series.least(first, last, numbers)
         return found
 
 
@@ -244,7 +265,8 @@ def room_for(spec: NodeSpec, least: Mapping[str, Amounts]) -> Amounts | None:
     for name, (whole, each) in _counted(needs).items():
         left = least[name] - whole
         most = SLOTS_MAX // spec.cores
-        here = np.where(left < 0, 0, np.minimum(left // each, most) if each else most)
+        here = np.minimum(left // each, most) if each else np.full_like(left, most)
+        here[left < 0] = 0
         room = here if room is None else np.minimum(room, here)
     return None if room is None else room * spec.cores
 
@@ -267,6 +289,11 @@ def supplied(
         )
 
     return left
+
+
+def is_counted(needs: Needs) -> bool:
+    """Whether any memory or GPUs are needed."""
+    return bool(_counted(needs))
 
 
 def _counted(needs: Needs) -> dict[str, tuple[int, int]]:

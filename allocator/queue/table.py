@@ -251,6 +251,12 @@ class QueueTable:
         queue, held = self.rules.queues.get(terms.queue), self._held.get(job_id)
         return queue is not None and held is not None and held.terms.queue in queue.preempts
 
+    def is_suspended_for_others(self, job_id: int) -> bool:
+        """Whether a job that has slots stands still where another needs them, and does not end."""
+        held = self._held.get(job_id)
+        queue = None if held is None else self.rules.queues.get(held.terms.queue)
+        return queue is not None and queue.preempt_mode is PreemptMode.SUSPEND
+
     def waits_again(self, terms: Terms) -> bool:
         """Whether a job that was preempted waits again; else it is over."""
         queue = self.rules.queues.get(terms.queue)

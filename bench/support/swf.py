@@ -1,8 +1,8 @@
 """Traces of batch systems in the Standard Workload Format: read, and made by a seed.
 
 The format is that of the Parallel Workloads Archive: a line for each job with 18 numbers, -1 for
-what is not known; comments begin with ``;``. Of these we need five: when the job was submitted, how
-long it ran, how many processors it got, or asked for, and the time that it asked for.
+what is not known; comments begin with ``;``. Of these we need six: when the job was submitted, how
+long it ran, how many processors it got, or asked for, the time that it asked for, and its user.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from msgspec import Struct
 
 FIELDS_COUNT = 18
 SEEDS = (1, 2, 3)  # of the traces of a benchmark
-_SUBMITTED, _RUNS, _ALLOCATED, _REQUESTED, _LIMIT = 1, 3, 4, 7, 8  # places in a line
+_SUBMITTED, _RUNS, _ALLOCATED, _REQUESTED, _LIMIT, _USER = 1, 3, 4, 7, 8, 11  # places in a line
+USERS_COUNT = 24  # of a trace that is made
 
 
 class TraceJob(Struct, frozen=True):
@@ -25,12 +26,14 @@ class TraceJob(Struct, frozen=True):
     Attributes:
         submitted_s: since the trace begins.
         limit_s: that it asked for; 0: not known.
+        user: whose it is; -1: not known.
     """
 
     submitted_s: float
     runs_s: float
     size: int
     limit_s: float = 0.0
+    user: int = -1
 
 
 def read(lines: Iterable[str]) -> Iterator[TraceJob]:
@@ -52,7 +55,8 @@ def read(lines: Iterable[str]) -> Iterator[TraceJob]:
         size = int(values[_ALLOCATED] if values[_ALLOCATED] > 0 else values[_REQUESTED])
         if size > 0 and values[_RUNS] > 0:
             limit_s = max(0.0, values[_LIMIT])
-            yield TraceJob(max(0.0, values[_SUBMITTED]), values[_RUNS], size, limit_s)
+            submitted_s, user = max(0.0, values[_SUBMITTED]), int(values[_USER])
+            yield TraceJob(submitted_s, values[_RUNS], size, limit_s, user)
 
 
 def chosen(
@@ -75,11 +79,14 @@ def chosen(
 def made(nodes: int, jobs: int, load: float, seed: int) -> Iterator[str]:
     """A trace as those of real machines are: most sizes powers of two, times from minutes to hours.
 
+    Few users have most jobs: the nth of them one for n of the first.
+
     Args:
         nodes: of the machine; no job is larger than half of it.
         load: the part of the machine that is asked for on average.
     """
     draw, draw_limit = random.Random(seed), random.Random(-seed)
+    draw_user, users = random.Random(f"users {seed}"), range(1, USERS_COUNT + 1)
     yield f"; MaxNodes: {nodes}"
     yield f"; Note: made by seed {seed}, load {load:g}"
     largest = math.log2(nodes / 2)
@@ -95,5 +102,6 @@ def made(nodes: int, jobs: int, load: float, seed: int) -> Iterator[str]:
     for number, (size, time_s) in enumerate(zip(sizes, times, strict=True), 1):
         at += draw.expovariate(1 / between_s)
         limit_s = round(time_s * draw_limit.uniform(1, 5))  # users ask for too much
-        known = [number, round(at), -1, round(time_s), size, -1, -1, size, limit_s]
+        (user,) = draw_user.choices(users, [1 / each for each in users])
+        known = [number, round(at), -1, round(time_s), size, -1, -1, size, limit_s, -1, -1, user]
         yield " ".join(map(str, known + [-1] * (FIELDS_COUNT - len(known))))

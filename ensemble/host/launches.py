@@ -22,6 +22,7 @@ from native.host import stdio
 from native.loop.reactor import Reactor
 from native.machine import fault_text
 from native.port.port import Opened
+from yod.guest.again import Preparations
 from yod.guest.choices import Member
 from yod.guest.driver import GuestLaunch
 from yod.guest.feed import Feed, Message, Output, Started
@@ -54,6 +55,7 @@ class Launches:
         self._guest: GuestPartition | None = None
         self._kept: KeptPartitions | None = None
         self._requests: dict[tuple[bool, int], Request] = {}  # by kind of job
+        self._preparations = Preparations(reactor.monotonic)
         self._choices = {
             True: choices(config, is_server=True),
             False: choices(config, is_server=False),
@@ -64,7 +66,7 @@ class Launches:
         runs = self.of_job(job, from_checkpoint)
         try:
             asked = self._request(job, runs)
-            prepared = asked.prepare()
+            prepared = self._prepared(asked, job)
             launch = _Launch(self, job, runs)
             launch.begin(asked, prepared, self._open(prepared, launch))
         except YodError as error:
@@ -123,6 +125,11 @@ class Launches:
     def is_over(self, uid: int) -> None:
         """A launch has ended."""
         self._launches.pop(uid, None)
+
+    def _prepared(self, asked: Request, job: Job) -> Prepared:
+        """Clients of one kind differ in what the launcher itself tells them, else in ``sort``."""
+        kind = (job.is_server, job.group_size)
+        return self._preparations.prepare(asked, kind, sort=job.variables)
 
     def _request(self, job: Job, runs: Program) -> Request:
         """What is asked of yod for a job: the same for all of its kind, but for variables."""
@@ -221,7 +228,7 @@ class _Launch:
             feed=self._feed,
             takes_signals=False,
             timeout_s=None,
-            is_id_soon=True,
+            is_id_late=True,
         )
         self._launch.begin()
 

@@ -9,10 +9,13 @@ from hmac import compare_digest
 from ensemble import messages as m
 from ensemble.machine import job as j
 from native.errors import PeerProtocolError, UsageError
+from native.loop.accepting import Acceptor
 from native.loop.reactor import Reactor
 
 BACKLOG = 16
+ACCEPTS_A_TURN = 1  # what it has sent is read before another one takes its place
 READ_BYTES = 64 * 1024
+WRITE_BYTES = 64 * 1024  # of so much some leaves before the end of a turn
 HELLO_S = 5.0  # a connection says hello within this
 CONNECTIONS_MAX = 32
 UNSENT_MAX_BYTES = 4 * 1024 * 1024  # a server that reads nothing is given up then
@@ -71,7 +74,7 @@ class Listener:
         self.reactor = reactor
         self.on_event = on_event
         self.connections: dict[int, Connection] = {}
-        self._watch = reactor.watch(sock.fileno(), self._accept)
+        self._acceptor = Acceptor(reactor, sock, ACCEPTS_A_TURN, self._came)
 
     def send(self, connection: int, epoch: int, message: m.Message) -> None:
         """Send a message; a connection that is no more takes none."""
@@ -89,14 +92,11 @@ class Listener:
         """Close all."""
         for connection in list(self.connections.values()):
             connection.close()
-        self._watch.close()
+        self._acceptor.close()
         self._sock.close()
 
-    def _accept(self) -> None:
-        try:
-            sock, _ = self._sock.accept()
-        except OSError:  # it is gone already, or there is no descriptor for it
-            return
+    def _came(self, fd: int, peer: object) -> None:
+        sock = socket.socket(fileno=fd)
         if len(self.connections) >= CONNECTIONS_MAX:
             first = next((c for c in self.connections.values() if not c.is_proven), None)
             if first is None:
@@ -121,21 +121,30 @@ class Connection:
         self._fd = sock.fileno()
         self._framing = m.Framing(m.HELLO_MAX_BYTES)
         self._out = bytearray()
+        self._is_asked = False
         self._watch = listener.reactor.watch(self._fd, self._readable)
         self._timer = listener.reactor.timer(self.close)
         self._timer.set(listener.reactor.monotonic() + HELLO_S)
 
     def send(self, data: bytes) -> None:
-        """Send bytes, now or when there is room."""
+        """Send bytes at the end of this turn, with what else is said in it."""
         if len(self._out) + len(data) > UNSENT_MAX_BYTES:
             self._lose("it does not read what it is told")
             return
         self._out += data
-        self._write()
+        if len(self._out) >= WRITE_BYTES:
+            self._write()
+        elif not self._is_asked:
+            self._is_asked = True
+            self._listener.reactor.call_soon(self._write)
 
     def close(self) -> None:
-        """End it; nobody is told. Calling twice is harmless."""
+        """End it; nobody is told. What has been said leaves, if there is room.
+
+        Calling twice is harmless.
+        """
         if self._fd >= 0:
+            self._write()
             del self._listener.connections[self._fd]
             self._fd = -1
             self._watch.close()
@@ -198,6 +207,7 @@ class Connection:
         self._listener.on_event(j.ServerConnected(self._fd, frame.epoch))
 
     def _write(self) -> None:
+        self._is_asked = False
         if self._fd < 0:
             return
         try:

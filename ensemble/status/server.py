@@ -10,6 +10,7 @@ from msgspec import json
 from ensemble.machine import job as j
 from ensemble.status.view import View
 from native.limits import Limits
+from native.loop.accepting import Acceptor
 from native.loop.reactor import Reactor
 from partition.web.connection import Connection
 from partition.web.exchange import Request
@@ -17,6 +18,7 @@ from partition.web.gate import Gate
 from partition.web.metrics import CONTENT_TYPE
 from partition.web.page import Page
 
+ACCEPTS_A_TURN = 1  # what it has sent is read before another one takes its place
 TEXT = "text/plain; charset=utf-8"
 JSON = "application/json"
 TELL_EVERY_S = 0.25  # browsers are told of changes
@@ -46,7 +48,7 @@ class Status:
         self._page = page
         self._view = view
         self._connections: dict[Connection, None] = {}
-        self._watch = reactor.watch(listener.fileno(), self._accept)
+        self._acceptor = Acceptor(reactor, listener, ACCEPTS_A_TURN, self._came)
         self._timer = reactor.timer(self._tell)
         self._is_changed = False
 
@@ -61,8 +63,8 @@ class Status:
         """End all connections."""
         self._tell()
         for connection in list(self._connections):
-            connection.close()
-        self._watch.close()
+            connection.finish()
+        self._acceptor.close()
         self._timer.close()
         self._listener.close()
 
@@ -87,11 +89,8 @@ class Status:
     def _event(self) -> bytes:
         return b"data: " + json.encode(self._view.summary(time.time())) + b"\n\n"
 
-    def _accept(self) -> None:
-        try:
-            sock, _ = self._listener.accept()
-        except OSError:  # it is gone already, or there is no descriptor for it
-            return
+    def _came(self, fd: int, peer: object) -> None:
+        sock = socket.socket(fileno=fd)
         sock.setblocking(False)
         if len(self._connections) >= self._limits.web_clients_count:
             first = next((c for c in self._connections if not c.is_stream), None)

@@ -1,4 +1,5 @@
-/* client.c - the command `yod`: asks the user's launch server for a launch.
+/* client.c - the command `yod`: asks the user's launch server for a launch. And
+ * `yodjob`, which asks it to hand a job in (name.h).
  *
  * A launch server (partition/server) runs the launch; the client is the user's
  * end of it: it keeps the streams, the signals, the terminal and the files, and
@@ -12,6 +13,7 @@
  */
 #include "client.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -22,12 +24,12 @@
 
 #include "../keeper/clock.h"
 #include "cold.h"
+#include "name.h"
 #include "place.h"
 #include "request.h"
 #include "serve.h"
 #include "standin.h"
 
-#define EXIT_OWN_FAILURE 125
 #define STOPPED_MS 250                  /* a wait that is so late was stopped */
 #define PATIENT_MS 20000                /* for HELLO, where cold is forbidden */
 
@@ -40,10 +42,12 @@ void client_lose (struct client *client, const char *why)
     if (client->phase > PHASE_RUNNING)
         return;
     client->phase = PHASE_LOST;
-    client->status = EXIT_OWN_FAILURE;
+    client->status = name_failure ();
     snprintf (client->message, sizeof (client->message),
-              "yod: the launch server (process %u) %s; "
-              "the job has been ended\n", client->server, why);
+              "%s: the launch server (process %u) %s; %s\n",
+              name_of_command (), client->server, why,
+              name_is_yodjob () ? "yodjob list tells whether the job was taken"
+                                : "the job has been ended");
     client->box.is_broken = true;
     close (client->socket);
     client->socket = -1;
@@ -100,12 +104,30 @@ static bool has_ended_job (struct client *client, int64_t now)
     return false;
 }
 
+/* What yodjob says may be all that tells of a job: it is not lost in silence. The
+ * reader of a closed pipe has seen enough. Launches are told by the server. */
+static void look_at_loss (struct client *client)
+{
+    int problem = client->outputs[0].problem;
+    const char *why = strerror (problem);
+
+    if (!name_is_yodjob () || client->phase != PHASE_OVER || problem == 0
+        || problem == EPIPE)
+        return;
+    client->outputs[0].problem = 0;
+    client->status = name_failure ();
+    snprintf (client->message, sizeof (client->message),
+              "%s: standard output: %c%s\n", name_of_command (),
+              tolower ((unsigned char) why[0]), why + 1);
+}
+
 static bool is_done (struct client *client, int64_t now)
 {
     if (client->phase == PHASE_COLD)
         return true;
     if (client->phase <= PHASE_RUNNING || !has_ended_job (client, now))
         return false;
+    look_at_loss (client);
     if (client->message[0]) {
         output_say (&client->outputs[1], client->message, &client->box);
         client->message[0] = 0;
@@ -321,9 +343,13 @@ static bool ask (struct client *client, int argc, char *argv[],
 int main (int argc, char *argv[])
 {
     static struct client client;
-    unsigned closed = take_numbers ();
+    unsigned closed;
 
-    client.stand_in = standin_begin ();
+    name_find ();
+    if (!name_is_for_server (argc, argv))
+        cold_run (argc, argv, "");
+    closed = take_numbers ();
+    client.stand_in = name_is_yodjob () ? -1 : standin_begin ();
     if (!ask (&client, argc, argv, closed))
         go_cold (&client, argc, argv);
     while (!is_done (&client, clock_ms ()))

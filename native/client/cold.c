@@ -8,11 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/auxv.h>
 #include <unistd.h>
 
-#define EXIT_OWN_FAILURE 125
-#define SCRIPT "yod-cold"
+#include "name.h"
+
 #define PYTHON "python3"
 #define OPTIONS "-EPS"      /* see setup.py */
 #define PATH_ROOM (PATH_MAX + 64)
@@ -25,20 +24,16 @@ _Noreturn void cold_fail (const char *format, ...)
     va_start (arguments, format);
     vsnprintf (text, sizeof (text), format, arguments);
     va_end (arguments);
-    dprintf (2, "yod: %s\n", text);
-    _exit (EXIT_OWN_FAILURE);
+    dprintf (2, "%s: %s\n", name_of_command (), text);
+    _exit (name_failure ());
 }
 
 /* The directory that this program lies in, without a slash at the end. */
 static void own_directory (char directory[PATH_MAX])
 {
-    const char *started = (const char *) getauxval (AT_EXECFN);
-    ssize_t n = readlink ("/proc/self/exe", directory, PATH_MAX - 1);
     char *slash;
 
-    if (n > 0)
-        directory[n] = 0;
-    else if (!started || !realpath (started, directory))
+    if (!name_path (directory))
         cold_fail ("it is not known where yod lies: %s", strerror (errno));
     if ((slash = strrchr (directory, '/')))
         *slash = 0;
@@ -124,7 +119,7 @@ bool cold_is_forbidden (void)
 {
     const char *chosen = getenv ("YOD_COLD");
 
-    return chosen && strcmp (chosen, "never") == 0;
+    return !name_is_yodjob () && chosen && strcmp (chosen, "never") == 0;
 }
 
 _Noreturn void cold_run (int argc, char *argv[], const char *why)
@@ -138,7 +133,8 @@ _Noreturn void cold_run (int argc, char *argv[], const char *why)
         cold_fail ("this launch would be cold, which YOD_COLD=never forbids: "
                    "%s", why);
     own_directory (directory);
-    snprintf (script, sizeof (script), "%s/" SCRIPT, directory);
+    snprintf (script, sizeof (script), "%s/%s-cold", directory,
+              name_of_command ());
     if (access (script, F_OK) != 0)
         cold_fail ("%.200s is missing: yod is not completely installed",
                    script);

@@ -1,11 +1,11 @@
-/* cold.h - the launch without a server: `yod-cold` runs it, in Python.
+/* cold.h - the command without a server: `yod-cold` or `yodjob-cold`, in Python.
  */
 #ifndef YOD_CLIENT_COLD_H
 #define YOD_CLIENT_COLD_H
 
 #include <stdbool.h>
 
-/* Become `yod-cold`, which lies beside this program, with these arguments. The
+/* Become that program, which lies beside this one, with these arguments. The
  * interpreter is `python3` beside it, else that of the release of Python that
  * yod was installed for, else the first in PATH. Where there is none, say so
  * and exit.
@@ -14,10 +14,10 @@
  */
 _Noreturn void cold_run (int argc, char *argv[], const char *why);
 
-/* Whether the user has set YOD_COLD=never. */
+/* Whether the user has set YOD_COLD=never, which is about launches alone. */
 bool cold_is_forbidden (void);
 
-/* One line on standard error, and exit status 125. */
+/* One line on standard error, and the exit status of a failure of ours. */
 __attribute__ ((format (printf, 1, 2)))
 _Noreturn void cold_fail (const char *format, ...);
 

@@ -78,6 +78,7 @@ static size_t write_now (const struct output *output, const char *data,
 static void break_off (struct output *output, int number, struct outbox *box)
 {
     output->is_broken = true;
+    output->problem = number;
     outbox_add_number (box, CLIENT_OUTPUT_FAILED, output->number,
                        (uint32_t) number);
     outbox_add_written (box, output->number, output->count);

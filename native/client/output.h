@@ -31,6 +31,7 @@ struct output {
     int fd;
     enum output_how how;
     bool is_broken;                     /* nothing is written any more */
+    int problem;                        /* that broke it, as errno; 0: none */
     char last;                          /* byte that was taken; 0: none */
     size_t first, count;
     char room[OUTPUT_ROOM];             /* a ring */

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "name.h"
 #include "wire.h"
 
 extern char **environ;
@@ -127,7 +128,8 @@ static int make_strings (char *argv[], size_t n_arguments, size_t n_variables)
 static uint32_t describe_streams (unsigned closed, bool has_stand_in)
 {
     struct stat output, error;
-    uint32_t flags = has_stand_in ? STDIO_STAND_IN : 0;
+    uint32_t flags = (has_stand_in ? STDIO_STAND_IN : 0)
+                     | (name_is_yodjob () ? STDIO_YODJOB : 0);
 
     for (int fd = 0; fd < 3; fd++)
         if (closed & 1u << fd)

@@ -63,6 +63,7 @@ enum stdio_flags {                      /* of REQUEST */
     STDIO_STDIN_TERMINAL = 2,           /* << number of the descriptor */
     STDIO_STDIN_CLOSED = 16,            /* likewise */
     STDIO_STAND_IN = 128,               /* another process ends when yod is left */
+    STDIO_YODJOB = 256,                 /* the command is yodjob */
 };
 
 struct wire_head {

@@ -2,7 +2,8 @@
 
 A daemon run by root could read what the user cannot, and reveal it by what it does. On a
 network file system root may be mapped to nobody, and could not read the user's own file.
-Also what the kernel takes only by calls that Python lacks: holes, and devices of control groups.
+Also what outlives the host, and what the kernel takes only by calls that Python lacks: holes, and
+devices of control groups.
 """
 
 from __future__ import annotations
@@ -47,6 +48,19 @@ def exists(path: bytes, owner: Owner) -> bool:
     except (FileNotFoundError, NotADirectoryError):
         return False
     return True
+
+
+def sync(path: str) -> None:
+    """What a file has, or a directory names, outlives the host from now on.
+
+    Raises:
+        OSError: it cannot be written to the disk.
+    """
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 def identity(status: os.stat_result) -> tuple[int, ...]:

@@ -10,11 +10,11 @@ ATTACHED_FD = 3  # where a program of :func:`spawn_attached` finds its descripto
 NATIVE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # with our C programs
 _OWN = os.path.realpath(sys.argv[0])  # while the directory is the one we began in
 _MODULES = {
-    "bebopd": "allocator.cli",
-    "pct": "pct.cli",
+    "bebopd": "allocator.command.main",
+    "pct": "pct.command.main",
     "yod": "yod.command",
     "yod-server": "partition.server.cli",
-    "yodjob": "partition.yodjob",
+    "yodjob-cold": "partition.yodjob",
 }
 _TAKE_PATH = """\
 import sys

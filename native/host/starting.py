@@ -11,10 +11,13 @@ from native.errors import UsageError
 from native.loop.reactor import Reactor
 
 LINE_MAX_BYTES = 256
+BEBOPD_VARIABLE = "YOD_BEBOPD"  # of a pct's own: the address it was told, for when it begins again
 
 
-def read_key(fd: int) -> str:
-    """The line with the key, in hex, which the starter has written or is about to.
+def read_told(fd: int) -> tuple[str, str]:
+    """The key, in hex, and bebopd's address, which the starter has written or is about to.
+
+    Both are on one line; it may end with the key, and then the address is empty.
 
     Raises:
         UsageError: it ends without one.
@@ -28,7 +31,8 @@ def read_key(fd: int) -> str:
         raise UsageError(f"--starter-fd {fd}: {error.strerror}") from None
     if not data.endswith(b"\n"):
         raise UsageError(f"--starter-fd {fd}: no line with a key")
-    return data.decode("ascii", "replace").strip()
+    key, _, address = data.decode("ascii", "replace").strip().partition(" ")
+    return key, address
 
 
 def key_of_secret(environment: Mapping[str, str], variable: str, tag: str) -> bytes:

@@ -5,8 +5,8 @@ Both are datagrams to a Unix socket, as sd_notify(3) and systemd.io/JOURNAL_NATI
 
 from __future__ import annotations
 
+import _socket  # see pct.host.keeper
 import os
-import socket
 from collections.abc import Mapping
 
 JOURNAL_SOCKET = "/run/systemd/journal/socket"
@@ -19,11 +19,13 @@ def notify(environment: Mapping[str, str], state: str) -> None:
     if not path:
         return
     address = "\0" + path[1:] if path.startswith("@") else path
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
-        try:
-            sender.sendto(state.encode(), socket.MSG_DONTWAIT, address)
-        except OSError:
-            pass  # the manager sees that we are not ready, and says so
+    sender = _socket.socket(_socket.AF_UNIX, _socket.SOCK_DGRAM)
+    try:
+        sender.sendto(state.encode(), _socket.MSG_DONTWAIT, address)
+    except OSError:
+        pass  # the manager sees that we are not ready, and says so
+    finally:
+        sender.close()
 
 
 def is_journal(environment: Mapping[str, str], fd: int) -> bool:
@@ -37,7 +39,7 @@ class Journal:
 
     def __init__(self, path: str = JOURNAL_SOCKET) -> None:
         self._path = path
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+        self._socket = _socket.socket(_socket.AF_UNIX, _socket.SOCK_DGRAM | _socket.SOCK_NONBLOCK)
 
     def write(self, **fields: str | int) -> None:
         """Write one entry.

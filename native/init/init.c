@@ -31,6 +31,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -51,6 +52,8 @@
 #define WORDS_LEAST 5
 #define WITH_PMIX " pmix"
 #define TREE_VARIABLE "YOD_TREE"        /* process 1 of what CRIU writes down */
+#define HELD_VARIABLE "YOD_HELD"        /* partition/checkpoint/holding.py */
+#define SAVED "saved"
 
 static int fail (const char *what)
 {
@@ -227,6 +230,20 @@ static int read_tree (const char *directory, struct house_order *order)
     return 0;
 }
 
+/* Say that all stands still and is written, and wait until it may go on. */
+static int wait_held (const char *images, const char *name)
+{
+    int directory = open (images, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int held = openat (directory, name, O_RDONLY | O_CLOEXEC);
+    int saved = openat (directory, SAVED, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+
+    if (held < 0 || saved < 0)
+        return 1;
+    while (flock (held, LOCK_SH) != 0 && errno == EINTR)
+        ;
+    return 0;
+}
+
 /* CRIU runs us several times: once when all processes are written down, and do not
  * yet go on. */
 static int keep_shared (void)
@@ -235,7 +252,10 @@ static int keep_shared (void)
 
     if (strcmp (getenv ("CRTOOLS_SCRIPT_ACTION"), "post-dump") != 0)
         return 0;
-    return images && shared_keep (number_of (TREE_VARIABLE, 0), images) == 0 ? 0 : 1;
+    if (!images || (getenv (TREE_VARIABLE)
+                    && shared_keep (number_of (TREE_VARIABLE, 0), images) != 0))
+        return 1;
+    return getenv (HELD_VARIABLE) ? wait_held (images, getenv (HELD_VARIABLE)) : 0;
 }
 
 /* Those of MPI libraries that need no address of a host and no directory, if the

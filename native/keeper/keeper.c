@@ -161,11 +161,20 @@ static bool send_reports (struct keeper *k)
     return report_flush (&k->box);
 }
 
-static int sooner (int look_ms, int back_ms)
+/* Of two times, the one that comes first; -1: never. */
+static int sooner (int one_ms, int other_ms)
 {
-    if (back_ms == 0)
-        return look_ms;
-    return look_ms < 0 || back_ms < look_ms ? back_ms : look_ms;
+    if (one_ms < 0 || other_ms < 0)
+        return one_ms < 0 ? other_ms : one_ms;
+    return one_ms < other_ms ? one_ms : other_ms;
+}
+
+static int when_due (struct keeper *k)
+{
+    int back_ms = held_back_ms (k);
+    int due_ms = sooner (look_when_due (k), signal_when_due (k));
+
+    return back_ms > 0 ? sooner (due_ms, back_ms) : due_ms;
 }
 
 /* Sleep until something happens.
@@ -195,7 +204,7 @@ static bool wait_for_event (struct keeper *k, bool is_flushed)
     } else if (!keeper_has_started_all (k) && is_flushed) {
         timeout_ms = 0;
     } else {
-        timeout_ms = sooner (look_when_due (k), held_back_ms (k));
+        timeout_ms = when_due (k);
     }
     terminal_poll (&k->starter.terminal, fds + N_OWN_FDS);
     n = poll (fds, N_OWN_FDS + TERMINAL_FDS, timeout_ms);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <signal.h>
 
+#include "clock.h"
 #include "descend.h"
 #include "reap.h"
 #include "spread.h"
@@ -26,13 +27,20 @@ static void send_to_group (pid_t unix_pid, int signo)
         send_to_group (unix_pid, SIGCONT);
 }
 
-/* A shell at a terminal ignores SIGTERM: for it the terminal hangs up. */
-static void hang_up (struct keeper *k, size_t index)
+static bool is_alive (const struct keeper *k, size_t index)
 {
-    if (k->spec->ranks[index].flags & RANK_HAS_TERMINAL) {
-        note_sent (&k->ranks[index], SIGHUP);
-        send_to_group (k->ranks[index].unix_pid, SIGHUP);
-    }
+    return k->ranks[index].unix_pid > 0
+           && k->ranks[index].state != RANK_ENDED;
+}
+
+/* A shell at a terminal ignores SIGTERM: for it the terminal hangs up. */
+static bool hang_up (struct keeper *k, size_t index)
+{
+    if (!(k->spec->ranks[index].flags & RANK_HAS_TERMINAL))
+        return false;
+    note_sent (&k->ranks[index], SIGHUP);
+    send_to_group (k->ranks[index].unix_pid, SIGHUP);
+    return true;
 }
 
 static void send_to_rank (const struct keeper *k, size_t index, int signo)
@@ -78,13 +86,30 @@ void signal_ranks (struct keeper *k, uint32_t rank, int signo)
 {
     reap_children (k);
     for (size_t i = 0; i < k->n_started; i++)
-        if (k->ranks[i].unix_pid > 0 && k->ranks[i].state != RANK_ENDED
+        if (is_alive (k, i)
             && (rank == ALL_RANKS || rank == keeper_rank (k, i))) {
-            if (signo == SIGTERM)
-                hang_up (k, i);
+            if (signo == SIGTERM && hang_up (k, i))
+                k->hang_up_ms = clock_ms () + HANG_UP_AGAIN_MS;
             note_sent (&k->ranks[i], signo);
             send_to_rank (k, i, signo);
         }
+}
+
+/* A SIGHUP that comes while bash gets ready to read a line is noted by it, and
+ * forgotten until the next one. */
+int signal_when_due (struct keeper *k)
+{
+    int64_t left_ms = k->hang_up_ms - clock_ms ();
+
+    if (k->hang_up_ms == 0)
+        return -1;
+    if (left_ms > 0)
+        return (int) left_ms;
+    k->hang_up_ms = 0;
+    for (size_t i = 0; i < k->n_started; i++)
+        if (is_alive (k, i))
+            hang_up (k, i);
+    return -1;
 }
 
 void signal_kill_rest (struct keeper *k, bool has_waited)
@@ -103,7 +128,7 @@ void signal_kill_rest (struct keeper *k, bool has_waited)
      * compute, a walk over them gets little of the processor. */
     signal_ranks (k, ALL_RANKS, SIGSTOP);
     for (size_t i = 0; i < k->n_started; i++)
-        if (k->ranks[i].unix_pid > 0 && k->ranks[i].state != RANK_ENDED)
+        if (is_alive (k, i))
             note_sent (&k->ranks[i], SIGKILL);
     if ((k->n_dying = descend_kill (NULL, 0)) == 0)
         signal_ranks (k, ALL_RANKS, SIGKILL);    /* no /proc */

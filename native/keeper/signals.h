@@ -5,6 +5,7 @@
 #include "keeper.h"
 
 #define ALL_RANKS UINT32_MAX
+#define HANG_UP_AGAIN_MS 1000           /* after the first time */
 
 /* Send a signal to one rank or to ALL_RANKS: to the process group where the
  * signal is for all of it (spread.h) or the rank has RANK_SIGNALS_GROUP, else to
@@ -16,6 +17,10 @@ void signal_ranks (struct keeper *k, uint32_t rank, int signo);
  * every descendant, also those that have left the groups of their ranks, and
  * SIGTERM to ALL_RANKS continues what was stopped so. */
 void signal_obey (struct keeper *k, uint32_t rank, int signo);
+
+/* Hang up the terminal of a rank again when its time has come. Returns the
+ * milliseconds until then; -1: it need not be done. */
+int signal_when_due (struct keeper *k);
 
 /* Kill what is left once all that was killed before has been reaped, or when
  * that takes long (`has_waited`): a process that the kernel does not let go,

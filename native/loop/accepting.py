@@ -5,67 +5,95 @@ from __future__ import annotations
 import _socket  # see pct.host.keeper
 import errno
 import os
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from native.loop.reactor import Reactor
+
+if TYPE_CHECKING:
+    import socket
+
+PAUSE_S = 0.1  # before one that rests looks again
+_NONE_IS_LEFT = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class Acceptor:
-    """Takes connections when the listener is readable.
+    """Takes the connections that come to a listener.
 
-    One for which no descriptor is left is taken with a descriptor kept for that, and closed: else
-    the listener would stay readable, and the loop would spin.
+    One for which no descriptor is left is taken with a descriptor kept for that, and closed. Where
+    others have taken that one, too, the listener is not looked at for ``PAUSE_S``, and who has come
+    waits: else it would stay readable, and the loop would spin.
 
     Args:
-        listener: it does not block; whoever has made it closes it.
+        listener: it does not block; whoever has made it closes it, after :meth:`close`.
         turn_max: connections that are taken at once.
+        on_come: takes the descriptor and the address of one.
         on_closed: told the address of one that was closed.
     """
 
     def __init__(
         self,
-        listener: _socket.socket,
+        reactor: Reactor,
+        listener: _socket.socket | socket.socket,
         turn_max: int,
+        on_come: Callable[[int, Any], None],
         on_closed: Callable[[Any], None] = lambda peer: None,
     ) -> None:
+        self._reactor = reactor
         self._listener = listener
         self._turn_max = turn_max
+        self._on_come = on_come
         self._on_closed = on_closed
         self._spare_fd = _open_spare()
+        self._is_closed = False
+        self._timer = reactor.timer(self._go_on)
+        self._watch = reactor.watch(listener.fileno(), self._accept)
 
     def close(self) -> None:
-        """Give back what is kept. Twice is harmless."""
-        if self._spare_fd >= 0:
-            os.close(self._spare_fd)
-            self._spare_fd = -1
+        """Take no more. Twice is harmless."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._watch.close()
+            self._timer.close()
+            if self._spare_fd >= 0:
+                os.close(self._spare_fd)
 
-    def accept(self) -> Iterator[tuple[int, Any]]:
-        """The descriptors and addresses of those that have come, as they are asked for.
-
-        It ends when the listener is closed meanwhile.
-        """
+    def _accept(self) -> None:
         for _ in range(self._turn_max):
-            if self._listener.fileno() < 0:
+            if self._is_closed:  # by one that has been taken
                 return
             try:
-                found = self._listener._accept()  # type: ignore[attr-defined]
+                fd, peer = self._listener._accept()  # type: ignore[union-attr]
             except BlockingIOError:
                 return
             except OSError as error:
-                if error.errno in (errno.EMFILE, errno.ENFILE):
-                    self._close_one()
-                return  # else that one has gone again
-            yield found
+                if error.errno in _NONE_IS_LEFT and not self._close_one():
+                    self._watch.set(None, None)
+                    self._timer.set(self._reactor.monotonic() + PAUSE_S)
+                    return
+                continue  # else that one has gone again: accept(2), "Error handling"
+            self._on_come(fd, peer)
 
-    def _close_one(self) -> None:
-        self.close()
+    def _go_on(self) -> None:
+        self._watch.set(self._accept, None)
+
+    def _close_one(self) -> bool:
+        """Close a connection for which no descriptor is left; False: it waits."""
+        if self._spare_fd < 0:
+            self._spare_fd = _open_spare()
+        if self._spare_fd < 0:
+            return False
+        os.close(self._spare_fd)
         try:
-            fd, peer = self._listener._accept()  # type: ignore[attr-defined]
+            fd, peer = self._listener._accept()  # type: ignore[union-attr]
         except OSError:
-            pass
+            peer = None
         else:
             os.close(fd)
-            self._on_closed(peer)
         self._spare_fd = _open_spare()
+        if peer is not None:
+            self._on_closed(peer)
+        return True
 
 
 def _open_spare() -> int:

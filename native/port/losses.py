@@ -6,6 +6,7 @@ import errno
 import os
 from enum import IntEnum
 
+from native.errors import TOO_OLD
 from native.port.port import Loss
 
 
@@ -18,6 +19,7 @@ class Verdict(IntEnum):
     NOBODY_TELLS = 15  # munged does not answer
 
 
+_EXPIRED = 6  # the code of m4
 _ENOKEY = 126  # errno: we lack a key, not the peer
 _SILENCE = {  # errno: whose
     errno.ETIME: "does not answer: its process is stopped or hangs",
@@ -50,6 +52,8 @@ def loss_text(loss: Loss, detail: int) -> str:
     """The words for a loss, by what the transport says of it."""
     if loss is Loss.WRONG_KEY and detail == _ENOKEY:
         return "cannot be dialled: there is no key for it"
+    if loss is Loss.WRONG_KEY and detail == _EXPIRED:
+        return f"does not take the key, which has expired: {TOO_OLD}"
     text = _LOSS_TEXT[loss]
     if loss is Loss.CREDENTIAL:
         return f"{text}: {_CREDENTIAL_TEXT.get(detail, 'no reason is given')}"

@@ -362,7 +362,8 @@ class MemoryPort:
 
     def send(self, target: PortalId, message: Message) -> None:
         """Hand the message over; it is immutable, so no copy is made."""
-        codec.encode(message)  # no larger than the transport would take
+        if not message.comes_cut:
+            codec.encode(message)  # no larger than the transport would take
         peer = self._hub.ports.get(target)
         if peer is None:
             self._put(

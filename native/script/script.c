@@ -46,6 +46,8 @@
 #define BY_PYTHON "-"
 #define PARTITION "YOD_PARTITION="
 #define KEY_FILE "YOD_KEY_FILE="
+#define AGAIN "YOD_RESTART_COUNT="
+#define MARK ".yod-mark"
 
 struct started {
     char failure[PATH_MAX + 256];       /* empty: none */
@@ -135,13 +137,34 @@ static bool write_key (const struct task *task, struct started *started)
 
 /* ---- the script ---- */
 
+/* A job that runs again, and of which a step goes on from a checkpoint, keeps its
+ * output: the step cuts it back (partition/checkpoint/outputs.py). */
+static bool is_kept (const struct task *task)
+{
+    const char *slash = strrchr (task->output, '/');
+    const char *name = slash ? slash + 1 : task->output;
+    char path[PATH_MAX];
+    bool is_again = false;
+
+    for (char **each = task->variables; *each; each++)
+        is_again |= strncmp (*each, AGAIN, strlen (AGAIN)) == 0;
+    if (snprintf (path, sizeof (path), "%.*s.%s" MARK,
+                  (int) (name - task->output), task->output, name)
+        >= (int) sizeof (path))
+        return false;
+    if (!is_again)
+        unlink (path);                  /* of another job */
+    return is_again && access (path, F_OK) == 0;
+}
+
 static bool open_output (const struct task *task, struct started *started)
 {
+    int how = O_WRONLY | O_CREAT | O_APPEND;
+
     umask ((mode_t) task->umask);
     if (chdir (task->directory) != 0)
         return fail (started, task->directory);
-    started->output = open (task->output,
-                            O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0666);
+    started->output = open (task->output, is_kept (task) ? how : how | O_TRUNC, 0666);
     return started->output >= 0 || fail (started, task->output);
 }
 

@@ -45,9 +45,11 @@ from native.wire.base import (
 )
 from native.wire.placed import (
     JobNodes,
+    NodeLoans,
     NumberRanges,
     OfNodes,
     demand_ascending,
+    demand_fitting,
     numbers_in,
     ranges_of,
     spans_of,
@@ -251,7 +253,7 @@ class NodeRequest(Message, frozen=True, tag="alloc.request"):
         is_exclusive: it takes whole nodes, that no other job has slots of.
         after: the jobs, of a step the other steps, that it waits for before it waits for slots.
         terms: its queue and the like, as its user wants them.
-        time_s: how long it is to have them; 0: any time.
+        time_s: how long it is to have them; 0: any time, or as long as its queue lets it.
     """
 
     specs: Annotated[tuple[NodeSpec, ...], Meta(min_length=1, max_length=MEMBERS_MAX)]
@@ -275,16 +277,6 @@ class NodeRequest(Message, frozen=True, tag="alloc.request"):
             raise ValueError(f"{listed} nodes in lists contradict the limit of {LISTED_MAX}")
 
 
-def demand_fitting(nodes: JobNodes, runs: JobRuns) -> None:
-    """Refuse runs that are elsewhere than on these nodes.
-
-    Raises:
-        ValueError: they are.
-    """
-    if (place := runs.end - 1) >= len(nodes):
-        raise ValueError(f"place {place} contradicts {len(nodes)} nodes")
-
-
 class Grant(JobMessage, frozen=True, tag="alloc.grant"):
     """bebopd gives nodes; they are pending until the job's PCTs hear from yod.
 
@@ -295,7 +287,7 @@ class Grant(JobMessage, frozen=True, tag="alloc.grant"):
         credential: an encoded :class:`Credential`, and its MAC by the partition's key.
         addresses: the address table entries that ``nodes`` use: (index, address).
         allocation: the id of the allocation whose step the job is; empty: it is none.
-        time_s: how long its queue lets it have them; 0: any time.
+        time_s: how long it may have them, by the request or its queue; 0: any time.
         attempt: as in the credential.
     """
 
@@ -329,6 +321,7 @@ class Credential(Part, frozen=True):
         shares: memory, GPUs and cores on the nodes, which nobody else has; ascending.
         attempt: how often the job was placed before; a PCT takes a job anew with a higher one.
         gives_way: as in its terms; the PCT tells a later bebopd.
+        loans: of the slots, those of others; ascending.
     """
 
     job_id: JobId
@@ -343,6 +336,7 @@ class Credential(Part, frozen=True):
     shares: Annotated[tuple[NodeShare, ...], Meta(max_length=SHARES_MAX)] = ()
     attempt: Attempt = 0
     gives_way: bool = False
+    loans: NodeLoans = ()
 
     def __post_init__(self) -> None:
         if self.shares:
@@ -386,18 +380,19 @@ class Release(JobMessage, frozen=True, tag="alloc.release"):
     Attributes:
         end: how the job has ended; None: it is not told.
         attempt: as in the grant.
+        lost: nodes that did not confirm its end, and that nobody waits for.
     """
 
     end: JobEnd | None = None
     attempt: Attempt = 0
+    lost: Nodes = ()
 
 
 class Released(JobMessage, frozen=True, tag="alloc.released"):
     """The answer to a release, once every slot is free or its node is known lost.
 
     Attributes:
-        unreachable_ranges: nodes that could not be asked; their slots stay held until
-            they are heard from.
+        unreachable_ranges: nodes that could not be asked; their slots stay held until then.
     """
 
     unreachable_ranges: NumberRanges = ()

@@ -5,13 +5,14 @@ And the parts that several conversations have.
 
 from collections.abc import Collection, Iterator
 from enum import Enum
-from typing import Annotated, Self
+from typing import Annotated, ClassVar, Self
 
 from msgspec import Meta, Struct
 
+from native.nodelist import NODE_MAX as NODE_MAX
+
 MESSAGE_MAX_BYTES = 256 * 1024  # one encoded message; more travels as an object
 SIZE_MAX = 1 << 20  # ranks of one job
-NODE_MAX = (1 << 20) - 1  # highest node number
 MEMBERS_MAX = 1024  # lines of one load file
 OBJECTS_MAX = 1024
 ARGUMENTS_MAX = 1 << 18  # words of all members
@@ -19,7 +20,7 @@ ENVIRONMENT_MAX = 1 << 13  # variables
 TEXT_MAX = 4096  # characters of a text for people
 NAME_MAX = 255  # characters of a host or user name
 PATH_MAX = 4096
-DATA_MAX = 64 * 1024  # bytes of output or input in one message
+DATA_MAX = 128 * 1024  # bytes of output or input in one message
 ARITY_MAX = 64
 DIGEST_BYTES = 32
 SLOTS_MAX = 1 << 16
@@ -71,7 +72,13 @@ Gpus = Annotated[tuple[GpuKind, ...], Meta(max_length=GPUS_MAX)]
 
 
 class Message(Struct, frozen=True, array_like=True, tag_field="message"):
-    """Base of all messages. Fields are checked for type and range on decode."""
+    """Base of all messages. Fields are checked for type and range on decode.
+
+    Attributes:
+        comes_cut: who makes one cuts what may be long in it, so it is never too long.
+    """
+
+    comes_cut: ClassVar[bool] = False
 
 
 class JobMessage(Message, frozen=True):

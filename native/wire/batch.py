@@ -42,6 +42,7 @@ TASK_MAX_BYTES = 192 * 1024  # script, arguments and environment of one job
 OUTCOME_MAX_BYTES = 8192
 ASKED_MAX = 256  # jobs of one question
 ROWS_MAX = 64  # of one answer
+ALSO_MAX = 2048  # jobs of one row
 HISTORY_MAX = 10_000  # rows of all answers to one question
 NO_STEP = -1  # in place of a step's number: the job itself
 SPANS_MAX = 64  # of the nodes of one row
@@ -117,11 +118,13 @@ class Ask(Message, frozen=True, tag="batch.ask"):
     Attributes:
         jobs: these; empty: the first of all that have not ended and have ids above ``after``.
         waits: the answer comes when all of them have ended.
+        is_grouped: a row may be that of several jobs.
     """
 
     jobs: Some = ()
     waits: bool = False
     after: JobId | None = None
+    is_grouped: bool = False
 
 
 class History(Message, frozen=True, tag="batch.history"):
@@ -144,23 +147,21 @@ class Row(Part, frozen=True):
     Attributes:
         reason: what it waits for, or why it has ended; empty: nothing to say.
         slots: that it has, or asks for; 0: it shares those of other steps.
-        nodes: that it has or had, each a first number and a count, as many as fit; the very
-            first is where its broker runs.
+        nodes: that it has or had, first numbers and counts, as many as fit; its broker's first.
         node_count: how many they are.
         submitted, began, ended: unix time; 0: not yet.
         exit_status: of the script, or of yod; 0 before its end.
         signal: that has ended the script; 0: none.
         step: its number; -1: the job itself.
         slot_s: its slots, each times the seconds that it was held; 0: not known yet.
-        expected: unix time at which a job that waits has its slots at the latest, if all others
-            keep to their time limits; 0: not known.
+        expected: unix time at which one that waits has its slots at the latest; 0: not known.
         begins, deadline: as in :class:`Submit`.
         queue, account: empty: it has none.
         licences: that it has or asks for; of one that is over they are not told.
-        factors: of the priority of a job that waits and was asked about; their points add up to
-            it. Empty: the order is that of arrival.
+        factors: of the priority of one that waits and was asked about, which they add up to.
         element: that it is of an array; None: of none.
         left: the elements of an array that have not begun; None: it is no array.
+        also: other jobs, and when each was submitted, of which the same is to be said.
     """
 
     job_id: JobId
@@ -189,6 +190,7 @@ class Row(Part, frozen=True):
     factors: Annotated[tuple[Factor, ...], Meta(max_length=FACTORS_MAX)] = ()
     element: Element | None = None
     left: Array | None = None
+    also: Annotated[tuple[tuple[JobId, Seconds], ...], Meta(max_length=ALSO_MAX)] = ()
 
 
 class Rows(Message, frozen=True, tag="batch.rows"):

@@ -31,6 +31,7 @@ INVOCATION_MAX_BYTES = 16 * 1024 * 1024
 NAMESPACES = ("mnt", "pid", "user", "net", "ipc", "uts")  # of /proc/self/ns, in this order
 UNLIMITED = -1  # as a limit
 MILLISECONDS_MAX = (1 << 31) - 1
+_CUT = "…\n".encode()
 
 END_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 TOLD_SIGNALS = frozenset(
@@ -59,7 +60,7 @@ class ExitFlag(IntFlag):
 
 
 class Stdio(IntFlag):
-    """What the client's standard streams are."""
+    """What the client's standard streams are, and who uses them."""
 
     SAME_OUTPUT = 1  # 1 and 2 are the same file, also if it was opened twice
     STDIN_TERMINAL = 2
@@ -69,6 +70,7 @@ class Stdio(IntFlag):
     STDOUT_CLOSED = 32
     STDERR_CLOSED = 64
     STAND_IN = 128  # another process ends when the user leaves
+    YODJOB = 256  # the command is yodjob: nothing is launched
 
 
 # -- launch server to client ----------------------------------------------
@@ -183,6 +185,13 @@ class Leave(Struct, frozen=True):
     """
 
     text: str
+
+
+def cut(data: bytes, most_bytes: int = DATA_MAX) -> bytes:
+    """Lines of UTF-8 that fit a packet; an ellipsis stands for what is too long."""
+    if len(data) <= most_bytes:
+        return data
+    return data[: most_bytes - len(_CUT)].decode(errors="ignore").encode() + _CUT
 
 
 def _milliseconds(seconds: float) -> int:

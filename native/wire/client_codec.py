@@ -264,7 +264,7 @@ def _decode_request(payload: bytes) -> Request:
     _demand(len(payload) >= _REQUEST.size)
     umask, stdio, ignored, arguments, variables, limits = _REQUEST.unpack_from(payload)
     rest = payload[_REQUEST.size :]
-    _demand(umask <= 0o777 and stdio < 256 and limits <= LIMITS_MAX)
+    _demand(umask <= 0o777 and stdio < 512 and limits <= LIMITS_MAX)
     _demand(1 <= arguments <= STRINGS_MAX and variables <= STRINGS_MAX)
     _demand(len(rest) == limits * _LIMIT.size)
     return Request(

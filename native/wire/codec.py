@@ -5,31 +5,24 @@ from __future__ import annotations
 from _blake2 import blake2b
 from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import TypeVar, Union
+from types import ModuleType
+from typing import TYPE_CHECKING, TypeVar, Union
 
 from msgspec import DecodeError, Raw, Struct, msgpack
 
 from native.errors import PeerProtocolError
-from native.wire import alloc, attach, batch, group, io, load, nodes, pmi, status
-from native.wire.base import ARGUMENTS_MAX, MESSAGE_MAX_BYTES, JobMessage, Message, OfAttempt
-from native.wire.placed import JobNodes, OfNodes
+from native.wire.base import ARGUMENTS_MAX, MESSAGE_MAX_BYTES, Message
 
-BASES = (Message, JobMessage, nodes.Order, OfNodes, OfAttempt)
-MODULES = (alloc, status, nodes, load, group, io, pmi, batch, attach)
+if TYPE_CHECKING:
+    from native.wire.alloc import Credential
+    from native.wire.load import Arguments
+    from native.wire.placed import JobNodes
 
-
-def _classes() -> tuple[type[Message], ...]:
-    found = []
-    for module in MODULES:
-        for thing in vars(module).values():
-            is_message = isinstance(thing, type) and issubclass(thing, Message)
-            if is_message and thing not in BASES:
-                found.append(thing)
-    return tuple(found)
-
-
-MESSAGES = _classes()
-_BY_KIND = {message.__struct_config__.tag: message for message in MESSAGES}
+# What the kinds of messages begin with, before a dot.
+CONVERSATIONS = (
+    *("alloc", "attach", "batch", "checkpoint", "group"),
+    *("io", "load", "node", "pmi", "status"),
+)
 
 # What decoding raises; a deep nesting in elements that nobody reads is one of them.
 NONSENSE = (DecodeError, UnicodeDecodeError, RecursionError)
@@ -47,12 +40,82 @@ class _Head(Struct, array_like=True):
 
 
 _head = msgpack.Decoder(_Head)
+_decoders: dict[str, msgpack.Decoder[Message]] = {}  # of the kinds that were heard
 
 
-@cache  # to make one takes time, and most processes hear a few kinds only
-def _decoder(message: type[Message] | None) -> msgpack.Decoder[Message]:
-    """The decoder of one kind; None: of all kinds, which tells what a wrong one is."""
-    return msgpack.Decoder(message or Union[MESSAGES])  # noqa: UP007
+def _module(conversation: str) -> ModuleType:
+    """Where its messages are. Most processes take part in a few conversations only."""
+    match conversation:
+        case "alloc":
+            from native.wire import alloc
+
+            return alloc
+        case "attach":
+            from native.wire import attach
+
+            return attach
+        case "batch":
+            from native.wire import batch
+
+            return batch
+        case "checkpoint" | "group":
+            from native.wire import group
+
+            return group
+        case "io":
+            from native.wire import io
+
+            return io
+        case "load":
+            from native.wire import load
+
+            return load
+        case "node":
+            from native.wire import nodes
+
+            return nodes
+        case "pmi":
+            from native.wire import pmi
+
+            return pmi
+        case "status":
+            from native.wire import status
+
+            return status
+    raise AssertionError(conversation)
+
+
+@cache
+def _messages(conversation: str) -> dict[str, type[Message]]:
+    """The messages of a conversation, by their kinds."""
+    found = {}
+    for thing in vars(_module(conversation)).values():
+        if isinstance(thing, type) and issubclass(thing, Message):
+            kind = str(thing.__struct_config__.tag)
+            if kind.startswith(f"{conversation}."):
+                found[kind] = thing
+    return found
+
+
+def every_message() -> tuple[type[Message], ...]:
+    """All that there are."""
+    return tuple(each for name in CONVERSATIONS for each in _messages(name).values())
+
+
+def _decoder(kind: str) -> msgpack.Decoder[Message]:
+    """The decoder of a kind, made when it is first heard: that takes time."""
+    conversation = kind.partition(".")[0]
+    known = _messages(conversation) if conversation in CONVERSATIONS else {}
+    if kind not in known:
+        return _any_decoder()
+    _decoders[kind] = decoder = msgpack.Decoder(known[kind])
+    return decoder
+
+
+@cache
+def _any_decoder() -> msgpack.Decoder[Message]:
+    """That of all kinds, which tells what a wrong one is."""
+    return msgpack.Decoder(Union[every_message()])  # noqa: UP007
 
 
 def encode(message: Message) -> bytes:
@@ -79,7 +142,8 @@ def decode(data: bytes | memoryview) -> Message:
     if len(data) > MESSAGE_MAX_BYTES:
         raise PeerProtocolError(f"message of {len(data)} bytes, at most {MESSAGE_MAX_BYTES}")
     try:
-        return _decoder(_BY_KIND.get(_head.decode(data).kind)).decode(data)
+        kind = _head.decode(data).kind
+        return (_decoders.get(kind) or _decoder(kind)).decode(data)
     except NONSENSE as error:
         raise PeerProtocolError(f"not a message: {error}") from None
 
@@ -120,8 +184,10 @@ def pieces(parts: Sequence[_P], most: int) -> Iterator[tuple[tuple[_P, ...], boo
 
 
 @cache
-def _credential_decoder() -> msgpack.Decoder[alloc.Credential]:
-    return msgpack.Decoder(alloc.Credential)
+def _credential_decoder() -> msgpack.Decoder[Credential]:
+    from native.wire.alloc import Credential
+
+    return msgpack.Decoder(Credential)
 
 
 def nodes_digest(nodes: JobNodes) -> bytes:
@@ -129,7 +195,7 @@ def nodes_digest(nodes: JobNodes) -> bytes:
     return blake2b(_encoder.encode(nodes), digest_size=32).digest()
 
 
-def decode_credential(data: bytes) -> alloc.Credential:
+def decode_credential(data: bytes) -> Credential:
     """A credential whose MAC has been checked.
 
     Raises:
@@ -161,7 +227,7 @@ class _Words(Struct, array_like=True):
     members: tuple[_MemberWords, ...]
 
 
-def decode_arguments(data: bytes) -> load.Arguments:
+def decode_arguments(data: bytes) -> Arguments:
     """Members and environment that came as an object.
 
     Decoding takes as long as there are words, and a word may be a byte or two: they are
@@ -170,10 +236,12 @@ def decode_arguments(data: bytes) -> load.Arguments:
     Raises:
         PeerProtocolError: not an arguments object, or more words than ARGUMENTS_MAX.
     """
+    from native.wire.load import Arguments
+
     try:
         count = sum(member.count for member in msgpack.decode(data, type=_Words).members)
         if count > ARGUMENTS_MAX:
             raise PeerProtocolError(f"arguments of {count} words, at most {ARGUMENTS_MAX}")
-        return msgpack.decode(data, type=load.Arguments)
+        return msgpack.decode(data, type=Arguments)
     except NONSENSE as error:
         raise PeerProtocolError(f"not an arguments object: {error}") from None

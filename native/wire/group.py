@@ -15,6 +15,7 @@ from native.wire.base import (
     NODE_MAX,
     U63,
     Count,
+    Data,
     Interval,
     JobMessage,
     Name,
@@ -31,6 +32,7 @@ RECIPE_MAX_BYTES = 64 * 1024
 STACKS_MAX_BYTES = 128 * 1024
 DYING_MAX = 4096
 STILL_CHECKS = 8  # of a node, while it stands still for StackRules.stall_s
+RESCUED_MAX = 1024  # nodes; with more lost at once nobody hopes for a checkpoint
 DYING = 0  # number of what is seen of ranks that a signal ends, which nobody has asked for
 INPUTS_MAX = 1024
 REMOTE_MAX = 16  # directories
@@ -38,6 +40,7 @@ STRACE_OPTIONS_MAX = 64
 
 Lines = Annotated[int, Meta(ge=0, lt=1 << 15)]
 
+Place = Annotated[int, Meta(ge=0, le=NODE_MAX)]
 Inputs = Annotated[tuple[tuple[Rank, Rank], ...], Meta(max_length=INPUTS_MAX)]
 
 
@@ -138,7 +141,7 @@ class Orphan(JobMessage, frozen=True, tag="group.orphan"):
         place: the sender's index in the load's nodes.
     """
 
-    place: Annotated[int, Meta(ge=0, le=NODE_MAX)]
+    place: Place
 
 
 class Adopted(JobMessage, frozen=True, tag="group.adopted"):
@@ -152,14 +155,27 @@ class Checkpoints(Part, frozen=True):
         directory: the same on every node; checkpoints lie in it.
         collecting: the directory in it in which the next one is made.
         restart: the checkpoint that the job goes on from; empty: none.
+        local: a directory of the owner's on each node: what is saved there first is drained to
+            ``directory`` while the ranks go on; empty: it is saved there at once.
+        local_bytes: most of what the owner keeps on a node so.
+        drain_s: what is kept on nodes is in ``directory`` within this.
     """
 
     directory: Path
     collecting: Name
     restart: Path = b""
+    local: Path = b""
+    local_bytes: U63 = 0
+    drain_s: Seconds = 0.0
 
     def __post_init__(self) -> None:
-        demand_no_nul(self.directory, self.restart)
+        demand_no_nul(self.directory, self.restart, self.local)
+
+    def saved_in(self, place: int) -> tuple[bytes, bytes]:
+        """Where the ranks of a node save themselves: a directory, and the one in it."""
+        if self.local:
+            return self.local, b"%s.%d" % (self.collecting.encode(), place)
+        return self.directory, self.collecting.encode()
 
 
 class Begin(JobMessage, frozen=True, tag="checkpoint.begin"):
@@ -171,6 +187,9 @@ class Begin(JobMessage, frozen=True, tag="checkpoint.begin"):
         keep: how many whole checkpoints stay in the directory; 0: all.
         recipe: for the root: what a restart has to know; to others it is empty.
         is_trial: the savers only say whether they could do it.
+        holds_output: what a rank writes once it is saved stays in its pipes until
+            :class:`GoOn`; what it has written before is on its way up ahead of :class:`Done`.
+        attempt: of this job: what an earlier one has left is no part of it.
     """
 
     signal_number: Annotated[int, Meta(ge=0, le=64)]
@@ -178,6 +197,8 @@ class Begin(JobMessage, frozen=True, tag="checkpoint.begin"):
     keep: Count
     recipe: Annotated[bytes, Meta(max_length=RECIPE_MAX_BYTES)]
     is_trial: bool = False
+    holds_output: bool = False
+    attempt: Count = 0
 
 
 class Done(JobMessage, frozen=True, tag="checkpoint.done"):
@@ -188,12 +209,63 @@ class Done(JobMessage, frozen=True, tag="checkpoint.done"):
         size: bytes in their files.
         path: of the checkpoint; from others than the root it is empty.
         text: why there is none; empty: there is.
+        is_kept: they are on their nodes only, and are drained at :class:`GoOn`; the same message
+            without it follows when that is done.
     """
 
     ranks: Count
     size: U63
     path: Path = b""
     text: Text = ""
+    is_kept: bool = False
+
+
+class GoOn(JobMessage, frozen=True, tag="checkpoint.go_on"):
+    """Down: yod knows where output stands at the checkpoint; what is held goes on.
+
+    Attributes:
+        drains: all nodes keep their ranks: they are copied to the directory of checkpoints.
+    """
+
+    drains: bool = False
+
+
+class Share(JobMessage, frozen=True, tag="checkpoint.share"):
+    """To the node that holds a copy of what the sender keeps: more of it, as its saver reads it.
+
+    Attributes:
+        attempt: of the checkpoint, as in :class:`Begin`.
+        data: at the end empty.
+        is_over: no more comes, and what has come is not needed: all of it is in the directory
+            of checkpoints, or the sender has given up.
+    """
+
+    attempt: Count
+    data: Data
+    is_over: bool = False
+
+
+class ShareTaken(JobMessage, frozen=True, tag="checkpoint.share_taken"):
+    """To the node whose share this one holds: it may send more.
+
+    Attributes:
+        attempt: of the checkpoint, as in :class:`Begin`.
+        count_bytes: so many more; 0: none any more, and nothing is held.
+    """
+
+    attempt: Count
+    count_bytes: Annotated[int, Meta(ge=0, le=1 << 30)]
+
+
+class Rescue(JobMessage, frozen=True, tag="checkpoint.rescue"):
+    """Down, or yod to one PCT: the job ends behind what its nodes drain.
+
+    Attributes:
+        places: of nodes that are lost; who holds the share of one drains that, too. Empty: the
+            job ends at once, as without this message.
+    """
+
+    places: Annotated[tuple[Place, ...], Meta(max_length=RESCUED_MAX)]
 
 
 class Look(JobMessage, frozen=True, tag="group.look"):

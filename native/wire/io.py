@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
-from native.wire.base import NODE_MAX, U32, U63, Data, JobMessage, Rank
+from native.wire.base import DATA_MAX, NODE_MAX, U32, U63, Data, JobMessage, Rank
 from native.wire.group import RemoteDirectory, Window
 
 REMOTE_MAX_BYTES = 132 * 1024  # of a request or a reply: 128 KiB of data, and what is around it
@@ -14,9 +14,12 @@ MESSAGE_COST_BYTES = 64  # of credit beside a message's data, so that tiny write
 
 RUN_COST_BYTES = 16  # and for each run of ranks
 RUNS_MAX = 4096  # of ranks in one message
+OUTPUT_MAX_BYTES = 240 * 1024  # of output in one message; what is beside it fits with RUNS_FEW runs
+RUNS_FEW = 512  # with more there is room for DATA_MAX
 
 LinesRun = tuple[Rank, Rank, U63]
 Credit = Annotated[int, Meta(ge=1, lt=1 << 40)]
+OutputData = Annotated[bytes, Meta(max_length=OUTPUT_MAX_BYTES)]
 Frame = Annotated[bytes, Meta(max_length=REMOTE_MAX_BYTES)]
 Place = Annotated[int, Meta(ge=0, le=NODE_MAX)]
 
@@ -32,10 +35,11 @@ class Output(JobMessage, frozen=True, tag="io.output"):
         offset: of the first byte in the rank's stream; a gap means loss.
     """
 
+    comes_cut: ClassVar[bool] = True
     rank: Rank
     stream: Stream
     offset: U63
-    data: Data
+    data: OutputData
 
 
 class Lines(JobMessage, frozen=True, tag="io.lines"):
@@ -47,7 +51,12 @@ class Lines(JobMessage, frozen=True, tag="io.lines"):
 
     stream: Stream
     runs: Annotated[tuple[LinesRun, ...], Meta(min_length=1, max_length=RUNS_MAX)]
-    data: Data
+    data: OutputData
+
+
+def room_bytes(run_count: int) -> int:
+    """How much data fits into a message about so many runs of ranks."""
+    return OUTPUT_MAX_BYTES if run_count <= RUNS_FEW else DATA_MAX
 
 
 def cost(message: Output | Lines) -> int:

@@ -10,7 +10,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from native.wire.alloc import Needs, demand_fitting
+from native.wire.alloc import Needs
 from native.wire.base import (
     ARGUMENTS_MAX,
     ARITY_MAX,
@@ -41,7 +41,7 @@ from native.wire.base import (
     demand_same_length,
 )
 from native.wire.group import Checkpoints, Dialects, Inputs, RankFiles, Remote, StackRules, Window
-from native.wire.placed import JobNodes, OfNodes
+from native.wire.placed import JobNodes, OfNodes, demand_fitting
 from native.wire.pmi import KeyValue, Place, Process, World
 from native.wire.runs import JobRuns, Run
 

@@ -22,6 +22,8 @@ from native.wire.base import (
     NODE_MAX,
     SLOTS_MAX,
     U32,
+    Attempt,
+    JobId,
     JobMessage,
     Name,
     NodeCount,
@@ -95,6 +97,27 @@ class NodeRule(Part, frozen=True):
         if self.counts_nid:
             return PortalId(self.nid + offset, self.pid)
         return PortalId(self.nid, self.pid + offset)
+
+
+class NodeLoan(Part, frozen=True):
+    """Slots of consecutive nodes that a job has from another one, which stands still meanwhile.
+
+    Attributes:
+        node: the first.
+        lender: whose slots they are.
+        attempt: of the lender.
+        slots: on each.
+    """
+
+    node: NodeNumber
+    count: NodeCount
+    lender: JobId
+    attempt: Attempt
+    slots: Annotated[int, Meta(ge=1, le=SLOTS_MAX)]
+
+
+LOANS_MAX = 2048  # of one job
+NodeLoans = Annotated[tuple[NodeLoan, ...], Meta(max_length=LOANS_MAX)]
 
 
 class NodeSpan(Part, frozen=True):
@@ -392,3 +415,13 @@ class OfNodes(JobMessage, frozen=True):
     def nodes(self) -> tuple[int, ...]:
         """Their numbers, ascending."""
         return numbers_in(self.ranges)
+
+
+def demand_fitting(nodes: JobNodes, runs: JobRuns) -> None:
+    """Refuse runs that are elsewhere than on these nodes.
+
+    Raises:
+        ValueError: they are.
+    """
+    if (place := runs.end - 1) >= len(nodes):
+        raise ValueError(f"place {place} contradicts {len(nodes)} nodes")

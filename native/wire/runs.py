@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
+from enum import Enum
 from functools import cached_property
 from itertools import accumulate
 from typing import Annotated
@@ -174,8 +175,16 @@ class CoreGroup(Part, frozen=True):
 CoreGroups = Annotated[tuple[CoreGroup, ...], Meta(max_length=GROUPS_MAX)]
 
 
+class Reach(Enum):
+    """To what a rank is bound."""
+
+    CORE = "core"  # its own cores
+    SOCKET = "socket"  # all cores of the socket that its own are of
+    NUMA = "numa"  # all cores of the NUMA node that its own are of
+
+
 class Binding(Part, frozen=True):
-    """Ranks are bound, each to whole cores that no other rank is bound to.
+    """Ranks are bound, each to whole cores that are its own, or to all around these.
 
     Attributes:
         per_socket: at most so many ranks on each socket; 0: any number.
@@ -183,6 +192,7 @@ class Binding(Part, frozen=True):
         per_numa: at most so many ranks in each NUMA node; 0: any number.
         threads: of each core, which has at least so many; 0: all.
         is_whole: each rank has all cores that the job has on its node.
+        reach: what it is bound to; None: nothing is said, its own cores.
     """
 
     per_socket: RankLimit = 0
@@ -190,6 +200,7 @@ class Binding(Part, frozen=True):
     per_numa: RankLimit = 0
     threads: ThreadLimit = 0
     is_whole: bool = False
+    reach: Reach | None = None
 
     @property
     def per_node(self) -> int:
@@ -199,7 +210,13 @@ class Binding(Part, frozen=True):
     @property
     def is_inside_sockets(self) -> bool:
         """All cores of a rank are of one socket."""
-        return bool(self.per_socket or self.sockets or self.per_numa)
+        is_wide = self.reach in (Reach.SOCKET, Reach.NUMA)
+        return bool(self.per_socket or self.sockets or self.per_numa or is_wide)
+
+    @property
+    def is_inside_numa(self) -> bool:
+        """All cores of a rank are of one NUMA node."""
+        return bool(self.per_numa) or self.reach is Reach.NUMA
 
 
 def summed(rows: tuple[CoreRow, ...]) -> tuple[int, ...]:

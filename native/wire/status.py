@@ -38,6 +38,7 @@ from native.wire.base import (
     demand_distinct,
     demand_same_length,
 )
+from native.wire.placed import NodeLoans
 from native.wire.runs import CoreCounts, CoreGroups
 
 PhaseName = Annotated[str, Meta(max_length=16)]
@@ -58,6 +59,7 @@ class HostedJob(Part, frozen=True):
         cores: likewise, by group.
         gives_way: as its credential says.
         attempt: as in the job's credential.
+        loans: likewise, those of this node of which the lender is here.
     """
 
     job_id: JobId
@@ -70,6 +72,7 @@ class HostedJob(Part, frozen=True):
     cores: CoreCounts = ()
     gives_way: bool = False
     attempt: Attempt = 0
+    loans: NodeLoans = ()
 
     def __post_init__(self) -> None:
         if 0 in self.distances[1:] or sum(self.distances) >= SIZE_MAX:
@@ -135,8 +138,10 @@ class Announce(Message, frozen=True, tag="status.announce"):
     features: Annotated[tuple[Feature, ...], Meta(max_length=len(Feature))] = ()
 
     def __post_init__(self) -> None:
-        demand_distinct("jobs", tuple(job.job_id for job in self.jobs))
-        demand_distinct("brokers", self.brokers)
+        if self.jobs:  # most nodes have none
+            demand_distinct("jobs", tuple(job.job_id for job in self.jobs))
+        if self.brokers:
+            demand_distinct("brokers", self.brokers)
         if self.attempts:
             demand_same_length(brokers=self.brokers, attempts=self.attempts)
 

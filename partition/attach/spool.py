@@ -54,7 +54,7 @@ class Spool:
 
     def __init__(self, path: str, limit_bytes: int) -> None:
         self._path = path
-        self._file_bytes = max(DATA_MAX, limit_bytes // FILES_MAX)
+        self._file_bytes = max(DATA_MAX + _RECORD.size, limit_bytes // FILES_MAX)
         self._starts = sorted(int(name) for name in os.listdir(path) if name.isdecimal())
         self._fd = -1
         self._written = 0  # bytes of the last file
@@ -62,15 +62,26 @@ class Spool:
         self._reading: dict[int, int] = {}  # descriptors, by the offsets of their files
 
     def write(self, stream: int, data: bytes) -> None:
-        """Add to the output. What cannot be written is dropped, and is a gap."""
-        try:
-            if self._fd < 0 or self._written >= self._file_bytes:
-                self._next_file()
-            write_whole(self._fd, _RECORD.pack(stream, len(data)) + data)
-            self._written += _RECORD.size + len(data)
-        except OSError:
-            self._end_file()
-        self.size += len(data)
+        """Add to the output. What cannot be written is dropped, and is a gap.
+
+        A file ends behind a line, unless the line has no room in any.
+        """
+        while data:
+            room = self._file_bytes - self._written - _RECORD.size if self._fd >= 0 else 0
+            size = _whole_lines(data, room)
+            try:
+                if size == 0:
+                    self._next_file()
+                    room = self._file_bytes - _RECORD.size
+                    size = _whole_lines(data, room) or room
+                piece = data[:size]
+                write_whole(self._fd, _RECORD.pack(stream, len(piece)) + piece)
+                self._written += _RECORD.size + len(piece)
+            except OSError:
+                self._end_file()
+                piece = data
+            self.size += len(piece)
+            data = data[len(piece) :]
 
     def note(self, name: str, data: bytes) -> None:
         """Leave something beside the output, for those who look for it. It may fail."""
@@ -201,3 +212,8 @@ def _sweep(above: str) -> None:
             aged.append((os.stat(path).st_mtime, path))
     for _, path in sorted(aged)[: max(0, len(aged) - SPOOLS_MAX + 1)]:
         shutil.rmtree(path, ignore_errors=True)
+
+
+def _whole_lines(data: bytes, room: int) -> int:
+    """How many bytes of the data are written: all, or whole lines; 0: not one has room."""
+    return len(data) if len(data) <= room else data.rfind(b"\n", 0, max(room, 0)) + 1

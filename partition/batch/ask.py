@@ -14,8 +14,7 @@ from native.wire import batch
 from native.wire.alloc import Refused
 from native.wire.base import Message
 from partition.find.discover import Where
-from partition.status import query
-from partition.status.reached import reached
+from partition.find.talking import reached, talk
 
 
 class RefusedError(PartitionError):
@@ -49,22 +48,24 @@ def rows(where: Where, limits: Limits, job_ids: Sequence[int] = ()) -> list[batc
     return _rows_of(where, limits, job_ids, limits.allocate_s, waits=False)
 
 
-def slices(where: Where, limits: Limits) -> Iterator[list[batch.Row]]:
+def slices(where: Where, limits: Limits, *, is_grouped: bool = False) -> Iterator[list[batch.Row]]:
     """All batch jobs that have not ended, in slices, ids ascending.
 
+    Where they are grouped a row may be that of several jobs, and goes by the first of them.
     While the caller looks at one bebopd makes the next.
 
     Raises:
         PartitionError: as :func:`rows`.
     """
-    asked: Message | None = batch.Ask()
+    asked: Message | None = batch.Ask(is_grouped=is_grouped)
     with reached(where, limits) as opened:
         port, bebopd, _ = opened
         is_cut = True
         while is_cut:
             found, is_cut = _slice(opened, where, asked, limits.allocate_s)
             if is_cut:
-                port.send(bebopd, batch.Ask(after=found[-1].job_id))
+                last = max(row.also[-1][0] if row.also else row.job_id for row in found)
+                port.send(bebopd, batch.Ask(after=last, is_grouped=is_grouped))
                 asked = None
             yield found
 
@@ -193,7 +194,7 @@ def _slice(
     """An answer, and whether there are more rows.
 
     Args:
-        message: as the request of :func:`partition.status.query.talk`.
+        message: as the request of :func:`partition.find.talking.talk`.
     """
     found: list[batch.Row] = []
     is_cut = False
@@ -235,6 +236,6 @@ def _talk(
             refused.append(answer)
         return bool(refused) or take(answer)
 
-    query.talk(*opened, where.name, wait_s, message, take_all)
+    talk(*opened, where.name, wait_s, message, take_all)
     if refused:
         raise RefusedError(refused[0])

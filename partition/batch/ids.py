@@ -49,11 +49,15 @@ class Asked:
                     self._trouble(error)
         return self._rows
 
-    def every(self) -> Iterator[list[batch.Row]]:
-        """All batch jobs, named or not, in slices, ids ascending."""
+    def every(self, *, is_grouped: bool = False) -> Iterator[list[batch.Row]]:
+        """All batch jobs, named or not, in slices, ids ascending.
+
+        Args:
+            is_grouped: a row may be that of several jobs.
+        """
         if not self._where.is_embedded:
             try:
-                yield from ask.slices(self._where, self._limits)
+                yield from ask.slices(self._where, self._limits, is_grouped=is_grouped)
             except PartitionError as error:
                 self._trouble(error)
 
@@ -85,6 +89,16 @@ class Asked:
             elif error is not None:
                 self.failures.append(f"{job_id}: {shown(str(error))}")
         return [job_id for job_id in job_ids if job_id not in known]
+
+    def limit(self, job_id: str, time_s: float) -> str:
+        """Have bebopd change the time limit of an allocation; why not, empty: it has.
+
+        Nothing where no bebopd has the job.
+        """
+        if self._where.is_embedded or not _is_number(job_id):
+            return ""
+        (error,) = ask.orders(self._where, self._limits, [batch.LimitTime(int(job_id), time_s)])
+        return "" if error is None or ask.is_unknown(error) else str(error)
 
     def cancel_elements(self, array_id: int, wanted: Array) -> None:
         """End elements of an array, whether they have begun or not."""

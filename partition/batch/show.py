@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from operator import itemgetter
 from time import localtime, strftime
 from typing import Any
 
@@ -14,7 +15,7 @@ from native.waitstatus import SIGNAL_BASE
 from native.wire.base import CODES, State
 from native.wire.batch import NO_STEP, Forecast, Happened, Row
 from native.wire.placed import numbers_in
-from partition.jobs.show import Cells, elapsed, ends_text, short
+from partition.jobs.show import Cells, elapsed, ends_text, short, with_queue
 
 _RAN = ("SUBMITTED", "TIME", "REASON")
 HISTORY = ("JOBID", "NAME", "USER", "STATE", "EXIT", "SLOTS", "NODES", *_RAN)
@@ -63,6 +64,22 @@ def cells(row: Row, unix_s: float) -> Cells:
         str(row.node_count or ""),
         where,
     )
+
+
+def lines(rows: Sequence[Row], unix_s: float) -> list[tuple[int, str, Cells]]:
+    """What `yodjob list` says of rows that may be those of several jobs: number, id and the rest.
+
+    Args:
+        unix_s: the time now.
+    """
+    found: list[tuple[int, str, Cells]] = []
+    for row in rows:
+        line = cells(row, unix_s)
+        rest = with_queue(line, _shown(row.queue))
+        found.append((row.job_id, line[0], rest))
+        found += [(job_id, str(job_id), rest) for job_id, _ in row.also]
+    found.sort(key=itemgetter(0))
+    return found
 
 
 def why_no_steps(row: Row) -> str:

@@ -242,8 +242,11 @@ def slots_of(grant: Grant) -> list[int]:
 
 
 def one_rank_each(grant: Grant) -> Grant:
-    """The same nodes with one rank on each. The credential still has all their slots."""
-    return replace(grant, runs=JobRuns((RunRange(0, 1, len(grant.nodes)),)))
+    """The same nodes with one rank on each. The credential still has all their slots.
+
+    The time limit is the allocation's.
+    """
+    return replace(grant, runs=JobRuns((RunRange(0, 1, len(grant.nodes)),)), time_s=0.0)
 
 
 def shares_of(grant: Grant) -> list[Share]:

@@ -16,7 +16,9 @@ from collections.abc import Sequence
 from contextlib import closing
 
 from native import nodelist
+from native.host.files import sync
 from partition.checkpoint import digests, files, marks
+from partition.checkpoint.holding import Holding
 from partition.checkpoint.inotify import Inotify
 
 _NAMED_COUNT = 4  # ranks, where more have not saved themselves
@@ -29,16 +31,20 @@ class NotSavedError(Exception):
 
 def collect(
     place: int,
+    attempt: int,
     signal_number: int,
     ranks: Sequence[int],
     unix_pids: Sequence[int],
     directory: str,
     collecting: str,
+    *,
+    holds: bool = False,
 ) -> int:
     """Wait until the ranks have saved themselves, and record what they have saved.
 
     Args:
         unix_pids: of the ranks.
+        holds: each waits, once it is saved, until the PCT knows what it has written.
 
     Returns:
         The bytes in their files.
@@ -50,7 +56,8 @@ def collect(
     here = os.path.join(directory, collecting)
     os.makedirs(here, exist_ok=True)
     own = dict(zip(ranks, unix_pids, strict=True))
-    with closing(marks.Outputs(own, marks.OPENED)) as outputs, Inotify() as inotify:
+    outputs = marks.Outputs(own, marks.OPENED)
+    with closing(outputs), closing(Holding()) as holding, Inotify() as inotify:
         awaited: dict[int, str] = {}
         of_watch: dict[int, int] = {}
         for rank in ranks:
@@ -59,16 +66,18 @@ def collect(
             os.mkdir(path)
             awaited[rank] = path
             of_watch[inotify.watch(path)] = rank
+            if holds:
+                holding.add(rank, path)
         directories = dict(awaited)
         given()
         for rank, unix_pid in own.items():
             demand_handled(rank, unix_pid, signal_number)
         say("ready")
-        _await(awaited, inotify, of_watch, outputs)
+        _await(awaited, inotify, of_watch, outputs, holding)
         outputs.put_down(directories)
-    found, size = record(place, ranks, here)
+    found, size = record(place, ranks, here, attempt)
     files.write(os.path.join(here, files.node_file(place)), found)
-    digests.sync(here)
+    sync(here)
     return size
 
 
@@ -89,14 +98,18 @@ def demand_handled(rank: int, unix_pid: int, number: int) -> None:
 
 
 def _await(
-    awaited: dict[int, str], inotify: Inotify, of_watch: dict[int, int], outputs: marks.Outputs
+    awaited: dict[int, str],
+    inotify: Inotify,
+    of_watch: dict[int, int],
+    outputs: marks.Outputs,
+    holding: Holding,
 ) -> None:
     """Return when no rank is awaited any more."""
     poll = select.poll()
     poll.register(0, select.POLLIN)
     poll.register(inotify.fd, select.POLLIN)
     told = b""
-    while awaited:
+    while awaited or holding.waiting:
         for fd, _ in poll.poll():
             if fd == inotify.fd:
                 for number in inotify.read():
@@ -105,6 +118,8 @@ def _await(
                     if rank in awaited and os.path.lexists(said):
                         del awaited[rank]
                         outputs.saved(rank, said)
+                        if holding.saved(rank):
+                            say(f"saved {rank}")
                 continue
             data = os.read(0, _LINE_BYTES)
             if not data:
@@ -113,11 +128,16 @@ def _await(
             for line in lines:
                 if line == b"over":
                     raise NotSavedError(_late(awaited))
+                if holding.hear(line):
+                    continue
+                holding.release(int(line))
                 if awaited.pop(int(line), None):
                     outputs.at_least(int(line))
 
 
 def _late(awaited: dict[int, str]) -> str:
+    if not awaited:
+        return "the pct of its node has not read in time what ranks have written"
     some = sorted(awaited)[:_NAMED_COUNT]
     who = f"rank {some[0]} has" if len(awaited) == 1 else f"ranks {nodelist.format_nodes(some)}"
     if len(awaited) > 1:
@@ -125,7 +145,9 @@ def _late(awaited: dict[int, str]) -> str:
     return f"{who} not saved in time (no file {awaited[some[0]]}/{files.SAVED})"
 
 
-def record(place: int, ranks: Sequence[int], here: str) -> tuple[files.NodeRecord, int]:
+def record(
+    place: int, ranks: Sequence[int], here: str, attempt: int
+) -> tuple[files.NodeRecord, int]:
     """What is in the directories of a node's ranks, and its bytes; it outlives the host."""
     names: list[tuple[int, str]] = []
     for rank in ranks:
@@ -139,9 +161,9 @@ def record(place: int, ranks: Sequence[int], here: str) -> tuple[files.NodeRecor
         found[rank].append(files.File(name, size, digest))
         total += size
     for rank in ranks:
-        digests.sync(os.path.join(here, files.rank_directory(rank)))
+        sync(os.path.join(here, files.rank_directory(rank)))
     records = tuple(files.RankRecord(rank, tuple(own)) for rank, own in found.items())
-    return files.NodeRecord(place, records), total
+    return files.NodeRecord(place, records, attempt), total
 
 
 def given() -> bytes:

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 
+from native.host.files import sync
+
 BLAKE2B_BYTES = 32
 PIECE_BYTES = 16 << 20
 _READ_BYTES = 256 << 10  # fits a processor's cache
@@ -49,6 +51,41 @@ def of_files(paths: Sequence[str], *, is_synced: bool = False) -> list[Measured]
         for path in paths if is_synced else ():
             sync(path)
     return [_whole([own[begin] for begin in sorted(own)]) for own in found]
+
+
+def copied(source: str, target: str) -> Measured:
+    """Copy a file, to the disk; size and digest of what has been read.
+
+    Holes stay holes. One thread does it, and none waits for it.
+
+    Raises:
+        OSError: it cannot be read or written.
+    """
+    pieces: list[Measured] = []
+    with open(source, "rb", buffering=0) as file, open(target, "wb", buffering=0) as other:
+        at = 0
+        while True:
+            hashed, size = sha256(), 0
+            while size < PIECE_BYTES and (data := file.read(min(_READ_BYTES, PIECE_BYTES - size))):
+                hashed.update(data)
+                if data.count(0) < len(data):
+                    _write_all(other.fileno(), data, at + size)
+                size += len(data)
+            if not size:
+                break
+            pieces.append((size, hashed.hexdigest()))
+            at += size
+        os.ftruncate(other.fileno(), at)
+        os.fchmod(other.fileno(), os.fstat(file.fileno()).st_mode & 0o777)
+        os.fsync(other.fileno())
+    return _whole(pieces)
+
+
+def _write_all(fd: int, data: bytes, at: int) -> None:
+    left = memoryview(data)
+    while left:
+        count = os.pwrite(fd, left, at)
+        left, at = left[count:], at + count
 
 
 def of_file_version_1(path: str) -> Measured:
@@ -89,19 +126,6 @@ def _of_piece(path: str, begin: int) -> Measured:
     finally:
         os.close(fd)
     return size, hashed.hexdigest()
-
-
-def sync(path: str) -> None:
-    """What a file has, or a directory names, outlives the host from now on.
-
-    Raises:
-        OSError: it cannot be written to the disk.
-    """
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 @contextmanager

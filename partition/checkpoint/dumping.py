@@ -12,13 +12,16 @@ import fcntl
 import os
 import select
 import shutil
+import signal
 import subprocess
 from collections.abc import Sequence
 from contextlib import closing
 
 from native import nodelist
-from partition.checkpoint import connections, criu, digests, files, marks, obstacles
+from native.host.files import sync
+from partition.checkpoint import connections, criu, files, marks, obstacles
 from partition.checkpoint.collecting import NotSavedError, given, record, say
+from partition.checkpoint.holding import HELD, Holding
 from partition.checkpoint.inotify import Inotify
 
 STREAMS = "streams"  # of the rank's pipes, those whose other ends are elsewhere
@@ -28,18 +31,27 @@ _PMI_FD = 60
 _PIPES = {0: 0, 1: 1, 2: 2, _PMI_FD: 3, 61: 4}
 _FIRST_FD, _PROGRAM_FD = 62, 63
 _TREE_VARIABLE = "YOD_TREE"  # process 1 of what is written down, for yod-init
+_HELD_VARIABLE = "YOD_HELD"  # the file whose lock it waits for before they go on
 _FIRST_IMAGE = "core-1.img"  # of process 1
 _LINE_BYTES = 1 << 16
 _CRIU_WORD, _HOW_WORD = 1, 2  # of yod-init's words
 
 
 def dump(
-    place: int, ranks: Sequence[int], unix_pids: Sequence[int], directory: str, collecting: str
+    place: int,
+    attempt: int,
+    ranks: Sequence[int],
+    unix_pids: Sequence[int],
+    directory: str,
+    collecting: str,
+    *,
+    holds: bool = False,
 ) -> int:
     """Have CRIU write the ranks down.
 
     Args:
         unix_pids: of the ranks.
+        holds: none goes on before the PCT knows what it has written.
 
     Returns:
         The bytes in their files.
@@ -60,7 +72,7 @@ def dump(
     with closing(marks.Outputs(own, marks.BY_NAME)) as outputs:
         for rank in ranks:
             outputs.at_least(rank)
-        with _Dumps(paths, own) as dumps:
+        with closing(Holding()) as holding, _Dumps(paths, own, holding if holds else None) as dumps:
             try:
                 dumps.run()
             except NotSavedError:
@@ -69,9 +81,9 @@ def dump(
                 raise
         outputs.written(paths.values())
         outputs.put_down(paths)
-    found, size = record(place, ranks, here)
+    found, size = record(place, ranks, here, attempt)
     files.write(os.path.join(here, files.node_file(place)), found)
-    digests.sync(here)
+    sync(here)
     return size
 
 
@@ -107,8 +119,11 @@ class _Dumps:
     an image of that process: the moment is over then, and the next dump begins.
     """
 
-    def __init__(self, paths: dict[int, str], unix_pids: dict[int, int]) -> None:
+    def __init__(
+        self, paths: dict[int, str], unix_pids: dict[int, int], holding: Holding | None
+    ) -> None:
         self._paths = paths
+        self._holding = holding
         self._unix_pids = unix_pids
         self._left = _trees(unix_pids)
         self._running: dict[int, tuple[_Tree, subprocess.Popen[bytes]]] = {}  # by pidfd
@@ -156,6 +171,17 @@ class _Dumps:
         for _ in self._inotify.read():
             if self._locked and os.path.exists(os.path.join(self._locked, _FIRST_IMAGE)):
                 self._unlock()
+        if self._holding is not None:
+            for tree, _ in self._running.values():
+                self._look_at_tree(tree, self._holding)
+
+    def _look_at_tree(self, tree: _Tree, holding: Holding) -> None:
+        """Where all of it is written, and stands still, the PCT is told so."""
+        if not os.path.exists(os.path.join(self._paths[min(tree.programs)], files.SAVED)):
+            return
+        for rank in sorted(tree.programs, reverse=True):  # behind the first one's mark all go on
+            if holding.saved(rank):
+                say(f"saved {rank}")
 
     def _unlock(self) -> None:
         if self._lock >= 0:
@@ -182,7 +208,14 @@ class _Dumps:
         fcntl.flock(self._lock, fcntl.LOCK_EX)  # the PCT ends this process if it waits too long
         self._locked = images
         self._inotify.watch(images)
-        script = words[0] if tree.is_world else ""
+        environment = dict(os.environ)
+        if tree.is_world:
+            environment[_TREE_VARIABLE] = str(tree.first)
+        if self._holding is not None:
+            for rank in tree.programs:
+                self._holding.add(rank, self._paths[rank])
+            environment[_HELD_VARIABLE] = HELD
+        script = words[0] if tree.is_world or self._holding is not None else ""
         process = subprocess.Popen(
             criu.dump_command(
                 words[_CRIU_WORD],
@@ -194,7 +227,7 @@ class _Dumps:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            env={**os.environ, _TREE_VARIABLE: str(tree.first)},
+            env=environment,
         )
         fd = os.pidfd_open(process.pid)
         self._poll.register(fd, select.POLLIN)
@@ -209,8 +242,12 @@ class _Dumps:
         return tree, process
 
     def _ended(self, tree: _Tree, process: subprocess.Popen[bytes]) -> None:
-        if process.wait() and not self._trouble:
-            why = criu.why(os.path.join(self._paths[min(tree.programs)], criu.DUMP_LOG))
+        status = process.wait()
+        if status and not self._trouble:
+            if status < 0:
+                why = f"criu was ended by {signal.Signals(-status).name}"
+            else:
+                why = criu.why(os.path.join(self._paths[min(tree.programs)], criu.DUMP_LOG))
             self._trouble = f"{tree.name}: criu cannot write it down: {why}"
 
     def _hear(self) -> None:
@@ -218,6 +255,9 @@ class _Dumps:
         if not data:
             raise NotSavedError("the pct of its node has gone")
         *lines, self._told = (self._told + data).split(b"\n")
+        if self._holding is not None:
+            for line in lines:
+                self._holding.hear(line)
         if b"over" in lines:
             late = [tree for tree, _ in self._running.values()] or self._left
             raise NotSavedError(f"{late[0].name}: not written down in time")

@@ -21,6 +21,9 @@ from partition.checkpoint import digests
 VERSION = 2
 VERSIONS = (1, VERSION)  # that can be read; they differ in the digests of files
 PREFIX = "checkpoint."
+COLLECTING = ".collecting-"  # and what tells the attempts of jobs apart
+NODE = "node."  # and the place: its record
+RESCUED = "rescued."  # and the place: what another node has drained for it, beside what it has
 MANIFEST = "manifest.json"
 SAVED = "saved"  # the file by which a rank says that it has saved itself
 
@@ -48,10 +51,15 @@ class RankRecord(Struct, frozen=True):
 
 
 class NodeRecord(Struct, frozen=True):
-    """What a node has saved; ``place`` is its number in the job's tree."""
+    """What a node has saved; ``place`` is its number in the job's tree.
+
+    Attributes:
+        attempt: of the job, in which it was saved.
+    """
 
     place: int
     ranks: tuple[RankRecord, ...]
+    attempt: int = 0
 
 
 class RecipeMember(Struct, frozen=True):
@@ -109,7 +117,12 @@ class BrokenError(YodError):
 
 def node_file(place: int) -> str:
     """The name of a node's record."""
-    return f"node.{place}.json"
+    return f"{NODE}{place}.json"
+
+
+def rescued_directory(place: int) -> str:
+    """The name of what was drained for a node that is lost."""
+    return f"{RESCUED}{place}"
 
 
 def rank_directory(rank: int) -> str:

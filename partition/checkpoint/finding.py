@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import NamedTuple
 
 from native.errors import UsageError
@@ -36,6 +37,30 @@ def all_in(directory: str) -> list[Found]:
     except OSError as error:
         raise UsageError(f"{shown(directory)}: {error.strerror}") from None
     return [look(os.path.join(directory, f"{files.PREFIX}{number}")) for number in found]
+
+
+class Unfinished(NamedTuple):
+    """What nodes have written of a checkpoint that is being made, or was left behind."""
+
+    path: str
+    nodes: int
+    size: int
+
+
+def unfinished(directory: str) -> list[Unfinished]:
+    """Those of a directory; nodes count whose files are all there."""
+    found: list[Unfinished] = []
+    with os.scandir(directory) as entries:
+        paths = sorted(each.path for each in entries if each.name.startswith(files.COLLECTING))
+    for path in paths:
+        sizes: list[int] = []
+        with suppress(OSError, BrokenError):
+            for name in os.listdir(path):
+                if name.startswith(files.NODE):
+                    record, _ = files.read(os.path.join(path, name), NodeRecord)
+                    sizes.append(sum(file.size for rank in record.ranks for file in rank.files))
+        found.append(Unfinished(path, len(sizes), sum(sizes)))
+    return found
 
 
 def look(path: str) -> Found:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from msgspec import json
@@ -10,15 +11,17 @@ from msgspec.structs import replace
 
 from native.allocated import ALLOCATION_VARIABLE
 from native.errors import UsageError
+from native.host.marks import outputs
+from native.limits import Limits
 from native.text import shown
 from native.wire.group import RECIPE_MAX_BYTES, Checkpoints, RankFiles
 from partition.checkpoint import contained, digests, files, finding
 from yod.plan.checkpoint import Backend, Checkpointing
 from yod.plan.checkpoint_options import DIRECTORY
 from yod.plan.invocation import Invocation
-from yod.plan.plan import Member, Plan
+from yod.plan.plan import Member, Plan, Style
 
-COLLECTING = ".collecting-"
+LOCAL_PREFIX = "yod-checkpoints-"  # and the owner's uid
 _TOKEN_BYTES = 8
 
 
@@ -27,6 +30,7 @@ def prepared(
     members: list[Member],
     plan: Plan,
     invocation: Invocation,
+    limits: Limits,
     *,
     makes_it: bool,
     is_embedded: bool,
@@ -86,10 +90,22 @@ def prepared(
         raise UsageError(
             f"{DIRECTORY}: arguments of {len(encoded)} bytes, at most {RECIPE_MAX_BYTES}"
         )
-    collecting = COLLECTING + os.urandom(_TOKEN_BYTES).hex()
+    collecting = files.COLLECTING + os.urandom(_TOKEN_BYTES).hex()
     where = Checkpoints(os.fsencode(path), collecting, restart)
-    given = replace(chosen, directory=path, where=where, recipe=encoded)
-    return replace(plan, checkpointing=given)
+    if chosen.local:
+        local = os.path.join(chosen.local, f"{LOCAL_PREFIX}{os.geteuid()}")
+        most = (limits.checkpoint_local_bytes, limits.checkpoint_drain_s)
+        where = Checkpoints(os.fsencode(path), collecting, restart, os.fsencode(local), *most)
+    given = replace(chosen, directory=path, where=where, recipe=encoded, drain_s=where.drain_s)
+    return replace(plan, checkpointing=replace(given, holds_output=_holds_output(plan, invocation)))
+
+
+def _holds_output(plan: Plan, invocation: Invocation) -> bool:
+    """Whether yod writes output into files that have marks."""
+    if plan.options.style is Style.MERGED:  # lines wait in nodes for those of others
+        return False
+    is_of_job = outputs.batch_job(decoded(invocation.environment))
+    return plan.options.tee is not None or bool(is_of_job and any(map(outputs.appended, (1, 2))))
 
 
 class Restarted(NamedTuple):
@@ -140,6 +156,11 @@ def restarted(directory: str, *, may_lack: bool) -> Restarted | None:
 def batch_job(invocation: Invocation) -> str:
     """The allocation or batch job whose step a launch is; empty: of none."""
     return invocation.environment.get(ALLOCATION_VARIABLE.encode(), b"").decode(errors="replace")
+
+
+def decoded(environment: Mapping[bytes, bytes]) -> dict[str, str]:
+    """An environment as text."""
+    return {os.fsdecode(name): os.fsdecode(value) for name, value in environment.items()}
 
 
 def _text(word: str) -> str:

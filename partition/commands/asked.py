@@ -196,15 +196,23 @@ def update(
     before = {row.job_id: row.time_s for row in asked.rows()}
     after = {job_id: changed_time(time_s, time_text) for job_id, time_s in before.items()}
     others = asked.order(job_ids, lambda job_id: LimitTime(job_id, after[job_id]))
-    demand_done([_limited(answer, time_text) for answer in ask_here(others, job.Show())], asked)
+    shown_here = ask_here(others, job.Show())
+    demand_done([_limited(answer, time_text, asked) for answer in shown_here], asked)
 
 
-def _limited(answer: Answer, time_text: str) -> Answer:
-    """Change the time limit of an allocation. Its answer says what the limit was."""
+def _limited(answer: Answer, time_text: str, asked: Asked) -> Answer:
+    """Change the time limit of an allocation. Its answer says what the limit was.
+
+    bebopd keeps to the limit as well, and may refuse another one.
+    """
     reply = answer.reply
     if not isinstance(reply, job.Shown):
         return answer
-    time_s = 0.0 if reply.time_s is None else changed_time(reply.time_s, time_text)
+    time_s = 0.0
+    if reply.time_s is not None:
+        time_s = changed_time(reply.time_s, time_text)
+        if text := asked.limit(answer.id, time_s):
+            return Answer(answer.id, job.Refused(text), None)
     (limited,) = ask_here([answer.id], job.LimitTime(time_s))  # refused by what has none
     return limited
 

@@ -31,6 +31,6 @@ def broker(begun: tuple[str, ...]) -> None:
 @click.argument("words", nargs=-1)
 def saver(words: tuple[str, ...]) -> None:
     """Save the ranks of a node, or make a checkpoint whole, as the pct says."""
-    from partition.checkpoint.saver import run
+    from partition.savers.saver import run
 
     sys.exit(run(words))

@@ -78,11 +78,16 @@ def _why_no_steps(job_ids: list[str], partition: str) -> dict[str, str]:
 @click.argument("directory", metavar="DIR")
 def show_checkpoints(directory: str, is_json: bool) -> None:
     """Show the checkpoints of a directory, the newest first."""
-    found = finding.all_in(directory)
+    found, others = finding.all_in(directory), finding.unfinished(directory)
     if is_json:
-        print_json({"checkpoints": [_record(each) for each in found]})
+        print_json(
+            {
+                "checkpoints": [_record(each) for each in found],
+                "unfinished": [each._asdict() for each in others],
+            }
+        )
     else:
-        print_lines([_line(each) for each in found])
+        print_lines([*map(_unfinished, others), *map(_line, found)])
 
 
 @click.command()
@@ -103,6 +108,12 @@ def _line(found: finding.Found) -> str:
     amount = f"{manifest.size / _MB:.1f} MB"
     name = shown(os.path.basename(found.path))
     return f"{name}  {made}  {ranks}  {amount}  {shown(manifest.recipe.job)}"
+
+
+def _unfinished(found: finding.Unfinished) -> str:
+    name = shown(os.path.basename(found.path))
+    amount = f"{found.nodes} nodes have written {found.size / _MB:.1f} MB"
+    return f"{name}  being made, or left behind: {amount}"
 
 
 def _record(found: finding.Found) -> dict[str, object]:

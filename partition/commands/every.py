@@ -21,7 +21,6 @@ COMMANDS = {
     "history": "history:history",
     "hold": "suspended:hold",
     "list": "asked:show_all",
-    "looker": "stacks:looker",
     "release": "suspended:release",
     "requeue": "suspended:requeue",
     "restart": "checkpoints:restart",

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from msgspec import Struct
 
 from native.errors import UsageError
 from native.host import stdio
@@ -45,6 +47,20 @@ def read(
     return words, given
 
 
+class Told(Struct, frozen=True):
+    """What the user is told.
+
+    Attributes:
+        warnings: lines for standard error.
+        line: for standard output.
+        job_id: of the job; empty: none was handed in.
+    """
+
+    warnings: Sequence[str]
+    line: str
+    job_id: str = ""
+
+
 def submit(words: Sequence[str], given: Mapping[str, Any], environment: Mapping[str, str]) -> None:
     """Hand a script in, and print what comes of it.
 
@@ -55,6 +71,23 @@ def submit(words: Sequence[str], given: Mapping[str, Any], environment: Mapping[
         UsageError, PartitionError: as :func:`partition.submit.handing.submit`.
         SystemExit: the job has been waited for; its status.
     """
+    told = hand_in(words, given, environment)
+    for line in told.warnings:
+        stdio.say(f"yodjob: {line}")
+    sys.stdout.write(f"{told.line}\n")
+    sys.stdout.flush()
+    if told.job_id and given["waits"]:
+        from partition.commands import plain
+
+        plain.wait([told.job_id], given["partition"] or "")
+
+
+def hand_in(words: Sequence[str], given: Mapping[str, Any], environment: Mapping[str, str]) -> Told:
+    """Hand a script in, or ask when it would run. The arguments are as for :func:`submit`.
+
+    Raises:
+        UsageError, PartitionError: as :func:`partition.submit.handing.submit`.
+    """
     wrap, partition = given["wrap"], given["partition"] or ""
     if bool(words) == (wrap is not None):
         raise UsageError("say either a script or --wrap COMMAND")
@@ -62,24 +95,14 @@ def submit(words: Sequence[str], given: Mapping[str, Any], environment: Mapping[
         from partition.batch.show import forecast_line
 
         forecast, warnings = handing.test(words, wrap, given, partition, environment)
-        _warn(warnings)
-        sys.stdout.write(forecast_line(forecast, time.time()) + "\n")
-        return
+        return Told(warnings, forecast_line(forecast, time.time()))
     submitted = handing.submit(words, wrap, given, partition, environment)
-    _warn(submitted.warnings)
-    text = f"; it waits: {shown(submitted.text)}" if submitted.text else ""
     job_id = str(submitted.job_id)
-    told = (
-        f"Submitted batch job {job_id}" if given["is_sbatch"] else f"job {job_id} submitted{text}"
-    )
-    sys.stdout.write((job_id if given["is_quiet"] else told) + "\n")
-    sys.stdout.flush()
-    if given["waits"]:
-        from partition.commands import plain
-
-        plain.wait([job_id], partition)
-
-
-def _warn(warnings: Iterable[str]) -> None:
-    for line in warnings:
-        stdio.say(f"yodjob: {line}")
+    if given["is_quiet"]:
+        line = job_id
+    elif given["is_sbatch"]:
+        line = f"Submitted batch job {job_id}"
+    else:
+        text = f"; it waits: {shown(submitted.text)}" if submitted.text else ""
+        line = f"job {job_id} submitted{text}"
+    return Told(submitted.warnings, line, job_id)

@@ -64,16 +64,16 @@ def show_all(is_json: bool, partition: str) -> None:
     known: set[str] = set()
     stopped: set[str] = set()
     records: list[dict[str, Any]] = []
-    lines: list[show.Cells] = []
-    queues: list[str] = []
-    for rows in asked.every():  # bebopd makes the next slice meanwhile
-        known.update(str(row.job_id) for row in rows)
+    lines: list[tuple[str, show.Cells]] = []
+    for rows in asked.every(is_grouped=not is_json):  # bebopd makes the next slice meanwhile
         stopped |= suspended(rows)
         if is_json:
+            known.update(str(row.job_id) for row in rows)
             records += map(batch_show.record, rows)
         else:
-            lines += [batch_show.cells(row, now) for row in rows]
-            queues += [shown(row.queue) for row in rows]
+            some = batch_show.lines(rows, now)
+            known.update(each[1] for each in some)
+            lines += [each[1:] for each in some]
     if asked.trouble:
         stdio.say(f"yodjob: no batch jobs are shown: {asked.trouble}")
     answers = [each for each in ask_all(job.Show(), in_force.job_answer_s) if each.id not in known]
@@ -82,8 +82,8 @@ def show_all(is_json: bool, partition: str) -> None:
         records += [show.record(answer, user_name, now) for answer in answers]
         print_json({"jobs": records})
     else:
-        lines += [show.cells(answer, user_name) for answer in answers]
-        print_lines(show.table(lines, queues))
+        own = [show.cells(answer, user_name) for answer in answers]
+        print_lines(show.aligned([*lines, *((line[0], show.with_queue(line, "")) for line in own)]))
 
 
 def cancel(job_ids: Sequence[str], partition: str) -> None:

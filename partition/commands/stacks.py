@@ -1,4 +1,4 @@
-"""`yodjob stack`: where the ranks of a job are; and the command that a pct starts for that."""
+"""`yodjob stack`: where the ranks of a job are."""
 
 from __future__ import annotations
 
@@ -44,12 +44,3 @@ def stack(job_id: str, is_json: bool) -> None:
         stdio.say(f"yodjob: {shown(where)}{shown(text)}{more}")
     if not tree.ranks:
         sys.exit(FAILED)
-
-
-@click.command(hidden=True)
-@click.argument("words", nargs=-1)
-def looker(words: tuple[str, ...]) -> None:
-    """Look at the ranks of a node, as the pct says."""
-    from partition.stacks.looker import run
-
-    sys.exit(run(words))

@@ -30,8 +30,8 @@ _CHOICES = {
     "-file": FILE,
 }
 _COMMANDS = {
-    "bebopd": "allocator.cli",
-    "pct": "pct.cli",
+    "bebopd": "allocator.command.cli",
+    "pct": "pct.command.cli",
     "pingd": "partition.pingd",
     "yodctl": "partition.yodctl",
     "yodjob": "partition.commands.every",

@@ -13,6 +13,7 @@ from native.errors import UsageError
 from native.host.backends.criu import find as find_criu
 from native.text import shown
 from partition.checkpoint import criu
+from partition.doctor import namespaces
 from partition.doctor.finding import Finding, ok, problem, warning
 from partition.find import warm
 from pct.host.cgroups.files import own_path, read
@@ -40,6 +41,7 @@ def findings(environment: Mapping[str, str], root: str = "/") -> Iterator[Findin
     yield from _store()
     yield _groups()
     yield _debuggers(root)
+    yield from namespaces.findings(root)
     yield _checkpoints(environment)
     yield _others(environment)
 

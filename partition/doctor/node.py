@@ -23,6 +23,7 @@ from msgspec import Struct, json
 
 from native.host.release import own_release
 from native.ids import PortalId
+from partition.doctor import namespaces
 from partition.doctor.host import launchers
 from pct.tree.tree import children, parent
 
@@ -60,6 +61,7 @@ class Said(Struct, frozen=True):
         open_files: that a process of a job may have.
         name_trouble: with its own name; empty: none.
         cut_off: nodes of the tree that it cannot reach.
+        host, namespaces, users: as :class:`partition.doctor.namespaces.There`.
     """
 
     node: int
@@ -73,6 +75,9 @@ class Said(Struct, frozen=True):
     open_files: int = 0
     name_trouble: str = ""
     cut_off: tuple[CutOff, ...] = ()
+    host: str = ""
+    namespaces: dict[str, str] = {}
+    users: int = 0
 
 
 def said(places: Sequence[Place] = (), arity: int = 2, limit_s: float = 5.0) -> Said:
@@ -101,6 +106,9 @@ def said(places: Sequence[Place] = (), arity: int = 2, limit_s: float = 5.0) -> 
         resource.getrlimit(resource.RLIMIT_NOFILE)[1],
         name_trouble(platform.node()) if places else "",
         tuple(unreachable(neighbours(node, places, arity), limit_s)),
+        namespaces.host(),
+        namespaces.own(),
+        namespaces.users(),
     )
 
 

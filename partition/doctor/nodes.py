@@ -15,6 +15,7 @@ from native.limits import Limits
 from native.nodelist import format_nodes, named_nodes
 from native.text import plural, shown
 from native.wire.status import NodeRow, NodeState
+from partition.doctor import namespaces
 from partition.doctor.finding import Finding, ok, problem, warning
 from partition.doctor.host import DESCRIPTORS_OF_RANK, RANKS_WANTED
 from partition.doctor.node import Place, Said, packed, said
@@ -113,6 +114,7 @@ def compared(found: Sequence[Said], here: Said, asked: tuple[float, float]) -> I
     yield from _libraries(found, here)
     yield from _names(found)
     yield from _open_files(found)
+    yield from namespaces.compared([_there(each) for each in found], _there(here))
     yield from _alike("Python", [(each.node, each.python) for each in found])
     yield from _alike(
         "MPI", [(each.node, ", ".join(each.mpi) or "no mpiexec in PATH") for each in found]
@@ -138,6 +140,10 @@ def connections(found: Sequence[Said], count: int) -> Iterator[Finding]:
         yield problem("tree", text, remedy)
     if found and not cut:
         yield ok("tree", f"all connections of a job over {plural(count, 'node')}, both ways")
+
+
+def _there(each: Said) -> namespaces.There:
+    return namespaces.There(each.node, each.host, each.namespaces, each.users)
 
 
 def _libraries(found: Sequence[Said], here: Said) -> Iterator[Finding]:

@@ -76,7 +76,7 @@ def _key_file(path: str) -> Iterator[Finding]:
 
 
 def _nodes(rows: list[NodeRow], limits: Limits) -> Iterator[Finding]:
-    now, stale_s = time.time(), why.stale_s(limits)
+    now, stale_s = time.time(), why.stale_s(limits, len(rows))
     for state, remedy in _REMEDIES.items():
         for text in why.out_of_use([row for row in rows if row.state is state], now, stale_s):
             level = problem if state is NodeState.DOWN else warning

@@ -97,7 +97,7 @@ def job(environment: Mapping[str, str]) -> BatchJob | None:
 
 def id_of(environment: Mapping[str, str]) -> str:
     """What the batch system calls the job that this process belongs to; empty: to none."""
-    for mark in (_SLURM_ID, PBS_ID, _LSF_ID, *_OAR_IDS):
+    for mark in (SLURM_ID, PBS_ID, _LSF_ID, *_OAR_IDS):
         if mark in environment:
             return environment[mark] if _ID.fullmatch(environment[mark]) else ""
     return ""
@@ -144,7 +144,7 @@ def counts(text: str) -> tuple[int, ...]:
 
 
 def _slurm(environment: Mapping[str, str]) -> BatchJob | None:
-    job_id = environment[_SLURM_ID]
+    job_id = environment[SLURM_ID]
     if not (job_id.isascii() and job_id.isdecimal()):
         return None
     in_step = "SLURM_STEP_ID" in environment
@@ -232,11 +232,11 @@ def _is_count(text: str) -> bool:
     return text.isascii() and text.isdecimal() and 0 < int(text[:7]) <= NODES_MAX
 
 
-_FLUX_URI, _SLURM_ID, PBS_ID, _LSF_ID = "FLUX_URI", "SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID"
+_FLUX_URI, SLURM_ID, PBS_ID, _LSF_ID = "FLUX_URI", "SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID"
 _OAR_IDS = ("OAR_JOB_ID", "OAR_JOBID")
 SYSTEMS: Mapping[str, Callable[[Mapping[str, str]], BatchJob | None]] = {
     _FLUX_URI: _flux,
-    _SLURM_ID: _slurm,
+    SLURM_ID: _slurm,
     PBS_ID: _pbs,
     **dict.fromkeys(_OAR_IDS, _oar),
     _LSF_ID: _lsf,

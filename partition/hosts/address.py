@@ -7,22 +7,30 @@ import shlex
 import socket
 import subprocess
 from collections.abc import Sequence
+from time import monotonic
 
 from native.errors import PartitionError, UsageError
 from native.port.address import facing
 
 ASKED_MAX = 4  # hosts whose way is looked at
 SSH_G_S = 10.0
+LOOKED_UP_S = 4.0  # after so long no further name is looked up: no name server answers
 
 
-def towards(hosts: Sequence[str], ssh: str) -> str:
+def towards(hosts: Sequence[str], ssh: str = "") -> str:
     """The address of the interface that leads to these hosts.
+
+    Args:
+        ssh: the command, whose configuration may have other names for them; empty: none.
 
     Raises:
         PartitionError: none of the first ones has an address.
     """
     found = ""
+    until = monotonic() + LOOKED_UP_S
     for host in hosts[:ASKED_MAX]:
+        if monotonic() > until:
+            break
         if (target := _address_of(host) or _address_of(_ssh_name(host, ssh))) is None:
             continue
         try:
@@ -59,6 +67,8 @@ def _address_of(name: str) -> str | None:
 
 def _ssh_name(host: str, ssh: str) -> str:
     """What ssh's configuration has for a host's name; empty: ssh cannot say."""
+    if not ssh:
+        return ""
     try:
         done = subprocess.run(
             [*shlex.split(ssh), "-G", "--", host],

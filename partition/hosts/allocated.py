@@ -88,6 +88,7 @@ def _lives(found: State) -> bool:
 
 def _begin(where: Path, job: BatchJob, limits: Limits, environment: Mapping[str, str]) -> State:
     tag = token_hex(8)
+    plan = starters.plan(job, tag, environment)
     with ExitStack() as undo, ExitStack() as descriptors:
         undo.callback(_remove, where)
         if job.system == batch.PBS:
@@ -102,18 +103,19 @@ def _begin(where: Path, job: BatchJob, limits: Limits, environment: Mapping[str,
                 tag=tag,
             )
             # It ends with that descriptor, and is nothing that the job leaves behind.
-            own = {name: value for name, value in environment.items() if name != batch.PBS_ID}
+            marks = (batch.PBS_ID, batch.SLURM_ID)
+            own = {name: value for name, value in environment.items() if name not in marks}
             bebopd = allocator.Starting(where, choice, own, len(job.slots))
         descriptors.callback(bebopd.close)
         undo.callback(bebopd.abandon)
-        found = bebopd.listening()
-        plan = starters.plan(job, found, environment)
+        # The PCTs start while bebopd does. Until it has taken them they end with this pipe.
         daemon = starter.start(where, plan)
         undo.callback(processes.end, [daemon], local.END_S)
+        found = bebopd.listening()
         found = replace(found, daemons=(*found.daemons, daemon))
         state.save(found, where)
-        # Until the PCTs are taken by bebopd they end with this pipe.
-        starter.tell(plan.told(Path(found.key_file).read_bytes()))
+        key = Path(found.key_file).read_bytes()
+        starter.tell(starters.told(job, found, key, environment))
         if (pidfd := processes.open_pidfd(daemon)) >= 0:
             descriptors.callback(os.close, pidfd)
         if pidfd < 0 or not bebopd.has_nodes(limits.host_up_s, pidfd):
@@ -146,10 +148,10 @@ def _failure(job: BatchJob, name: str, daemon: Daemon, limits: Limits) -> str:
 def _own_address(job: BatchJob) -> str:
     """The address of this host that the job's nodes can reach, or who is to from elsewhere."""
     if job.open_to:
-        return address.towards([job.open_to], "false")
+        return address.towards([job.open_to])
     others = [name for name in job.hosts if not batch.is_this_host(name)]
     try:
-        return address.towards(others or names.parse(job.node_list), "false")
+        return address.towards(others or names.parse(job.node_list))
     except (PartitionError, UsageError):  # the batch system may know its nodes by other names
         return address.check(os.uname().nodename)
 

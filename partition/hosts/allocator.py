@@ -7,7 +7,7 @@ import secrets
 import select
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from msgspec import Struct
@@ -44,12 +44,19 @@ class Choice(Struct, frozen=True):
     tag: str = ""
 
 
-def start(where: Path, choice: Choice, environment: Mapping[str, str], expected: int = 0) -> State:
+def start(
+    where: Path,
+    choice: Choice,
+    environment: Mapping[str, str],
+    expected: int = 0,
+    meanwhile: Callable[[], None] = lambda: None,
+) -> State:
     """Start it, and wait until it listens.
 
     Args:
         where: the partition's directory, locked.
         expected: so many nodes are on their way to it; they have a while to come.
+        meanwhile: what takes time too, and does not need it.
 
     Returns:
         A partition without nodes, that is not up.
@@ -59,6 +66,7 @@ def start(where: Path, choice: Choice, environment: Mapping[str, str], expected:
     """
     starting = Starting(where, choice, environment, expected)
     try:
+        meanwhile()
         found = starting.listening()
         if expected:
             starting.has_nodes(REJOIN_S)

@@ -24,7 +24,10 @@ from partition.hosts.ssh.spreading import Lost
 from partition.up.own import own_directory, own_release
 
 OURS = ("allocator", "native", "partition", "pct", "yod")
-COMMANDS = ("bebopd", "pct", "pingd", "yod", "yod-agent", "yod-server", "yodctl", "yodjob")
+COMMANDS = (
+    *("bebopd", "pct", "pingd", "yod-agent", "yod-server", "yodctl"),
+    *("yod", "yod-cold", "yodjob", "yodjob-cold"),
+)
 NEEDED = ("cffi", "click", "clustershell", "msgspec")  # what a PCT and a relay import besides
 _NOT_NEEDED = {
     *("__pycache__", "test", "tests", "idlelib", "tkinter", "turtledemo", "lib2to3", "ensurepip"),

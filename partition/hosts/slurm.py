@@ -9,11 +9,11 @@ from partition.find.batch import BatchJob
 # A pct that is killed leaves the others alone; one that cannot begin ends them all, and so srun,
 # which is how its starter hears of it. A shell's status above 128 is a signal's.
 _SCRIPT = (
-    "d=$1; b=$2; t=$3; shift 3; p=$d/pct; "
+    "d=$1; t=$2; shift 2; p=$d/pct; "
     '[ -x "$p" ] || p=$(command -v pct) || '
     '{ echo "yod: no yod on $SLURMD_NODENAME: neither $d/pct nor pct in PATH" >&2; exit 127; }; '
     '[ $# = 1 ] || shift "$SLURM_NODEID"; unset XDG_RUNTIME_DIR; '
-    '"$p" --bebopd "$b" --name "$SLURMD_NODENAME" --node "$SLURM_NODEID" --slots "$1" '
+    '"$p" --name "$SLURMD_NODENAME" --node "$SLURM_NODEID" --slots "$1" '
     '--tag "$t" --starter-fd 0; s=$?; [ $s -lt 128 ] || exit 0; exit $s'
 )
 # What the job's own srun would take its defaults from, and what a step has beyond them.
@@ -28,12 +28,11 @@ _DROPPED = (
 )
 
 
-def command(job: BatchJob, directory: str, bebopd: str, tag: str) -> list[str]:
-    """The arguments of srun.
+def command(job: BatchJob, directory: str, tag: str) -> list[str]:
+    """The arguments of srun. Its standard input is that of the PCTs: key and address of bebopd.
 
     Args:
         directory: where yod's commands are here; looked at first.
-        bebopd: its address.
         tag: of the pcts.
     """
     count = len(job.slots)
@@ -43,7 +42,7 @@ def command(job: BatchJob, directory: str, bebopd: str, tag: str) -> list[str]:
         *("srun", "--jobid", job.id, "--job-name", "yod", "--overlap"),
         *("-N", str(count), "-n", str(count), "--ntasks-per-node=1", "--mpi=none"),
         *("--cpu-bind=none", "--kill-on-bad-exit=1", "--wait=0", "--no-kill", "--input=all"),
-        *("sh", "-c", _SCRIPT, "yod", directory, bebopd, tag, *slots),
+        *("sh", "-c", _SCRIPT, "yod", directory, tag, *slots),
     ]
 
 

@@ -17,7 +17,6 @@ from native.errors import PartitionError
 from partition.find.batch import OAR, SLURM, BatchJob
 from partition.find.state import STARTER, Daemon, State
 from partition.hosts import launchers, slurm
-from partition.hosts.holding import Command
 from partition.hosts.holding import Plan as Held
 from partition.up import directory, processes
 from partition.up.own import own_directory
@@ -27,54 +26,59 @@ _HOLDER = "from partition.hosts.holder import main; main()"
 
 
 class Plan(Struct, frozen=True):
-    """How the PCTs of a job are started.
+    """The process that starts the PCTs of a job.
 
     Attributes:
         name: of the program that the batch system has for it.
         words: of the process that is started.
-        held: what it is to start; none: it starts the PCTs itself.
         told_up: what it is told when all PCTs are up.
         stays_in_session: the batch system signals and ends it with the job's session.
-        ends_with: the process whose end is the job's; 0: the batch system sees to that.
     """
 
     name: str
     words: tuple[str, ...]
     environment: dict[str, str]
-    held: tuple[Command, ...] = ()
     told_up: bytes = b""
     stays_in_session: bool = False
-    ends_with: int = 0
-
-    def told(self, key: bytes) -> bytes:
-        """The line that it is told first."""
-        if not self.held:
-            return key.hex().encode() + b"\n"
-        return json.encode(Held(key.hex(), self.held, self.ends_with)) + b"\n"
 
 
-def plan(job: BatchJob, found: State, environment: Mapping[str, str]) -> Plan:
-    """How the PCTs of this job are started.
+def plan(job: BatchJob, tag: str, environment: Mapping[str, str]) -> Plan:
+    """What is started for this job. It begins while bebopd does, and waits for a line.
+
+    Args:
+        tag: of the PCTs.
 
     Raises:
         PartitionError: it cannot be done here.
     """
     if job.system == SLURM:
-        words = slurm.command(job, own_directory(), found.address, found.tag)
+        words = slurm.command(job, own_directory(), tag)
         given = slurm.environment(environment)
         return Plan(words[0], (_program(job, words[0], environment), *words[1:]), given)
     name = launchers.program(job, environment)
     _program(job, name, environment)
-    pct = launchers.Pct(own_directory(), found.address, found.tag, launchers.settings(environment))
-    held = tuple(launchers.commands(job, pct, environment))
     # Theirs are of this host.
     dropped = ("XDG_RUNTIME_DIR", "PYTHONPATH")
     given = {name: value for name, value in environment.items() if name not in dropped}
     words = [sys.executable, "-P", "-c", _HOLDER]
+    return Plan(name, tuple(words), given, b"up\n", stays_in_session=True)
+
+
+def told(job: BatchJob, found: State, key: bytes, environment: Mapping[str, str]) -> bytes:
+    """The line that it is told when bebopd listens.
+
+    Args:
+        found: the partition, with its address.
+
+    Raises:
+        PartitionError: the job's environment lacks something.
+    """
+    if job.system == SLURM:  # the PCTs read it
+        return f"{key.hex()} {found.address}\n".encode()
+    pct = launchers.Pct(own_directory(), found.address, found.tag, launchers.settings(environment))
+    held = tuple(launchers.commands(job, pct, environment))
     ends_with = script_of(job) if job.system == OAR else 0
-    return Plan(
-        name, tuple(words), given, held, b"up\n", stays_in_session=True, ends_with=ends_with
-    )
+    return json.encode(Held(key.hex(), held, ends_with)) + b"\n"
 
 
 def script_of(job: BatchJob) -> int:

@@ -24,6 +24,7 @@ from native.wire.status import NodeState
 from partition.find import discover, state
 from partition.find.state import Host, State
 from partition.hosts import address, allocator, down, names
+from partition.hosts.ssh import many
 from partition.hosts.ssh.spread import Plan, Spread, Target
 from partition.hosts.ssh.spreading import Lost, Result
 from partition.status import reached
@@ -92,7 +93,8 @@ def _begin(where: Path, wish: Wish, limits: Limits, environment: Mapping[str, st
         address.check(wish.address) if wish.address else address.towards(list(wish.hosts), wish.ssh)
     )
     choice = allocator.Choice("ssh", own, wish.base_port, wish.debug)
-    found = replace(allocator.start(where, choice, environment), ssh=wish.ssh)
+    begun = allocator.start(where, choice, environment, meanwhile=many.load)
+    found = replace(begun, ssh=wish.ssh)
     try:
         state.save(found, where)
         came = _bring(where, found, list(wish.hosts), wish, limits)

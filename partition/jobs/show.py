@@ -24,23 +24,39 @@ UserName = Callable[[int], str]
 _QUEUE_AT = HEADER.index("USER") + 1
 
 
-def table(lines: Sequence[Cells], queues: Sequence[str] = ()) -> list[str]:
-    """A line for each job, in columns, below :data:`HEADER`.
+def table(lines: Sequence[Cells]) -> list[str]:
+    """A line for each job, in columns, below :data:`HEADER`."""
+    return aligned([(line[0], (*line[1:_QUEUE_AT], "", *line[_QUEUE_AT:])) for line in lines])
+
+
+def with_queue(line: Cells, queue: str) -> Cells:
+    """A line without the id, and with the queue of the job."""
+    return (*line[1:_QUEUE_AT], queue, *line[_QUEUE_AT:])
+
+
+def aligned(lines: Sequence[tuple[str, Cells]]) -> list[str]:
+    """A line for each job, in columns; if any has a queue these have a column of their own.
 
     Args:
-        queues: of the first lines; if any has one they have a column of their own.
+        lines: ids, each with the rest of its line, as :func:`with_queue` gives it. That of many
+            jobs may be one object, which then costs as much as that of one.
     """
-    rows = [HEADER, *lines]
-    if any(queues):
-        named = ["QUEUE", *queues, *[""] * (len(lines) - len(queues))]
-        pairs = zip(rows, named, strict=True)
-        rows = [(*row[:_QUEUE_AT], queue, *row[_QUEUE_AT:]) for row, queue in pairs]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    form = "  ".join(
-        f"{{:{'>' if title in _RIGHT else '<'}{width}}}"
-        for title, width in zip(rows[0], widths, strict=True)
-    )
-    return [form.format(*row).rstrip() for row in rows]
+    rests = {id(rest): rest for _, rest in lines}
+    first, *titles = HEADER
+    titles.insert(_QUEUE_AT - 1, "QUEUE")
+    shown_ones = list(range(len(titles)))
+    if not any(rest[_QUEUE_AT - 1] for rest in rests.values()):
+        shown_ones.remove(_QUEUE_AT - 1)
+    parts = []
+    for column in shown_ones:
+        title = titles[column]
+        width = max([len(title), *(len(rest[column]) for rest in rests.values())])
+        parts.append(f"  {{{column}:{'>' if title in _RIGHT else '<'}{width}}}")
+    form = "".join(parts)
+    ends = {key: form.format(*rest).rstrip() for key, rest in rests.items()}
+    width = max([len(first), *(len(job_id) for job_id, _ in lines)])
+    header = first.rjust(width) + form.format(*titles).rstrip()
+    return [header, *[job_id.rjust(width) + ends[id(rest)] for job_id, rest in lines]]
 
 
 def cells(answer: Answer, user_name: UserName) -> Cells:

@@ -46,6 +46,12 @@ class Prepare(Struct, frozen=True, tag=True):
     given: Given
 
 
+class Submit(Struct, frozen=True, tag=True):
+    """Do what a line of ``yodjob submit`` says. Descriptors as for :class:`Prepare`."""
+
+    given: Given
+
+
 class Find(Struct, frozen=True, tag=True):
     """Look for programs, each a name and a directory. Descriptors as for :class:`Prepare`."""
 
@@ -75,7 +81,7 @@ class Remove(Struct, frozen=True, tag=True):
     paths: tuple[str, ...]
 
 
-Errand = Prepare | Find | Read | Share | Remove
+Errand = Prepare | Submit | Find | Read | Share | Remove
 
 
 class Launch(Struct, frozen=True, tag=True):
@@ -91,8 +97,16 @@ class NoLaunch(Struct, frozen=True, tag=True):
     exit_status: int
 
 
+class Said(Struct, frozen=True, tag=True):
+    """It is done, or has failed: what the user is told, and the exit status."""
+
+    errors: bytes
+    output: bytes
+    exit_status: int
+
+
 class Nothing(Struct, frozen=True, tag=True):
-    """Nothing is to be launched: the client is to do what the command line says itself."""
+    """Nothing has been done: the client is to do what the command line says itself."""
 
 
 class Replaced(Struct, frozen=True, tag=True):
@@ -115,7 +129,7 @@ class Failed(Struct, frozen=True, tag=True):
     text: str
 
 
-Answer = Launch | NoLaunch | Nothing | Replaced | Found | Done | Failed
+Answer = Launch | NoLaunch | Said | Nothing | Replaced | Found | Done | Failed
 
 INLINE_BYTES = 64 * 1024  # of a message in its packet; a longer one is the last descriptor
 FDS_MAX = 3

@@ -18,12 +18,13 @@ from native.host.rlimits import write_whole
 from native.host.unixsockets import close_all
 from native.loop import slices
 from native.wire import client, client_codec
-from partition.server import errands
+from partition.server import errands, submitting
 from partition.server.errands import Answer, Line
 from yod import cli, frontend
 from yod.host import shared
 from yod.plan.checkpoint_options import RESTART
 from yod.plan.invocation import Invocation
+from yod.plan.prepared import Prepared
 from yod.program import image
 
 FRESH_S = 1.0  # our files are looked at again after this
@@ -32,6 +33,8 @@ _NO_LAUNCH = (
     "-help",
     "--version",
     "-attach",
+    "-alloc",
+    "-show",
     "--dry-run",
     "--detach",
     "--pty",
@@ -74,6 +77,8 @@ class _Helper:
             match errand:
                 case errands.Prepare(given):
                     return self._prepare(given, *fds), ()
+                case errands.Submit(given):
+                    return self._submit(given, *fds), ()
                 case errands.Find(given, programs):
                     invocation = self._take(given, *fds)
                     found = [image.find(word, invocation, where) for word, where in programs]
@@ -102,10 +107,17 @@ class _Helper:
                 return errands.Nothing()
             invocation = replace(invocation, environment=environment)
             prepared = frontend.prepare(chosen, words, invocation)
-            # yod-cold tries again, too: each try is a launch of its own.
-            return errands.Nothing() if prepared.plan.options.retries else errands.Launch(prepared)
+            # yod-cold tries again, too: each try is a launch of its own. And it marks files.
+            is_cold = prepared.plan.options.retries or _marks_files(prepared)
+            return errands.Nothing() if is_cold else errands.Launch(prepared)
         except YodError as error:
             return errands.NoLaunch(str(error), error.exit_status)
+
+    def _submit(self, given: errands.Given, strings_fd: int, directory_fd: int) -> Answer:
+        if self._sources.are_replaced():
+            return errands.Replaced()
+        words = self._take(given, strings_fd, directory_fd).words
+        return submitting.run(words[1:], given.umask) or errands.Nothing()
 
     def _take(self, given: errands.Given, strings_fd: int, directory_fd: int) -> Invocation:
         """Give this process the environment and the directory that the client was started with.
@@ -169,6 +181,14 @@ def _read(path: bytes, size: int) -> int:
         return fd
     finally:
         os.close(source)
+
+
+def _marks_files(prepared: Prepared) -> bool:
+    """Checkpoints may need marks of files that the process of the launch writes itself."""
+    plan = prepared.plan
+    if plan.checkpointing is None:
+        return False
+    return plan.options.tee is not None or bool(plan.allocation)
 
 
 class _Sources:

@@ -16,7 +16,7 @@ from native.errors import PartitionError
 from native.host.unixsockets import peer_of
 from native.limits import Limits
 from native.loop.accepting import Acceptor
-from native.loop.reactor import Reactor, Watch
+from native.loop.reactor import Reactor
 from native.text import shown
 from native.wire import client, client_codec
 from partition.find import warm
@@ -65,8 +65,8 @@ class Server:
         self._lock_path = os.path.join(directory, warm.lock_name())
         self._lock_fd = _lock(self._lock_path)
         self._listener = _listen(directory)
-        self._acceptor = Acceptor(self._listener, ACCEPTS_A_TURN, self._closed)
-        self._watch: Watch | None = reactor.watch(self._listener.fileno(), self._accept)
+        self._acceptor = Acceptor(reactor, self._listener, ACCEPTS_A_TURN, self._take, self._closed)
+        self._is_listening = True
 
     @property
     def count(self) -> int:
@@ -100,23 +100,19 @@ class Server:
         for session in list(self._sessions):
             session.handle(events.ClientGone())
         self._others.close()
-        self._acceptor.close()
         _unlink(self._lock_path)
         os.close(self._lock_fd)
 
     def _stop_listening(self) -> None:
-        if self._watch is None:
+        if not self._is_listening:
             return
-        self._watch.close()
-        self._watch = None
+        self._is_listening = False
+        self._acceptor.close()
         _unlink(self._path)
         self._listener.close()
 
-    def _accept(self) -> None:
-        for fd, _ in self._acceptor.accept():
-            self._take(_socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET, 0, fd))
-
-    def _take(self, connection: _socket.socket) -> None:
+    def _take(self, fd: int, peer: object) -> None:
+        connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET, 0, fd)
         unix_pid, uid = peer_of(connection)
         connection.setblocking(False)
         if why := self._lack(uid):

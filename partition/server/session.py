@@ -153,6 +153,10 @@ class ClientSession:
                 self.handle(events.Refused(text, exit_status))
             case errands.Nothing():
                 self.handle(events.NotPrepared("nothing is to be launched", is_launch=False))
+            case errands.Said(errors, output, exit_status):
+                self.handle(events.Said(errors, output, exit_status))
+            case errands.Failed(reason) if self.state is State.SUBMITTING:
+                self.handle(events.LaunchFailed(reason))
             case errands.Failed(reason):
                 self.handle(events.NotPrepared(reason))
             case errands.Replaced():
@@ -189,8 +193,9 @@ class ClientSession:
         match action:
             case events.Prepare(request):
                 self._given = self._given_by(request)
-                errand = errands.Prepare(self._given)
-                self._ticket = self._helpers.ask(errand, self._fds, self._answered)
+                self._ask(errands.Prepare(self._given))
+            case events.Submit(request):
+                self._ask(errands.Submit(self._given_by(request)))
             case events.CancelPreparing():
                 if self._ticket is not None:
                     self._helpers.cancel(self._ticket)
@@ -210,6 +215,9 @@ class ClientSession:
                 self._close()
             case _:
                 raise AssertionError(f"no case for {action!r}")
+
+    def _ask(self, errand: errands.Errand) -> None:
+        self._ticket = self._helpers.ask(errand, self._fds, self._answered)
 
     def _begin(self, prepared: Prepared) -> None:
         assert self._request is not None and self._given is not None

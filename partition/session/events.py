@@ -43,7 +43,7 @@ class Refused(Event, frozen=True):
 
 
 class NotPrepared(Event, frozen=True):
-    """No helper has prepared the launch, or there is nothing to launch. Nothing has begun.
+    """No helper has prepared the launch, or there is nothing for us to do. Nothing has begun.
 
     Attributes:
         is_launch: False: there is nothing to launch.
@@ -51,6 +51,18 @@ class NotPrepared(Event, frozen=True):
 
     reason: str
     is_launch: bool = True
+
+
+class Said(Event, frozen=True):
+    """A helper has done what a line of `yodjob` says, or that has failed.
+
+    Attributes:
+        errors, output: for the user.
+    """
+
+    errors: bytes
+    output: bytes
+    exit_status: int
 
 
 class LaunchEnded(Event, frozen=True):
@@ -80,6 +92,12 @@ class ServerEnds(Event, frozen=True):
 
 class Prepare(Action, frozen=True):
     """Have a helper prepare the launch."""
+
+    request: client.Request
+
+
+class Submit(Action, frozen=True):
+    """Have a helper do what a line of `yodjob` says."""
 
     request: client.Request
 

@@ -2,13 +2,15 @@
 
     GREETED    the client was sent a greeting; its request is awaited
     PREPARING  a helper reads the command line and measures the programs
+    SUBMITTING instead, for `yodjob`: a helper hands a job in
     RUNNING    the launch has begun
     LEAVING    the client was told how the launch ended, or to run it itself; a server that ends
                waits LEAVE_S for it, because a stopped client may not leave for days
     OVER       the connection is closed
 
 The client may be told to run the launch itself (Cold), but only before RUNNING: from then on
-something may have been started, and no launch may run twice.
+something may have been started, and no launch may run twice. In SUBMITTING only the helper knows
+whether something was done, so only its answer makes that cold.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from native.errors import IllegalTransition, PeerProtocolError
 from native.limits import Limits
 from native.machine import Action, DeadlineReached, Event
 from native.wire import client
+from native.wire.client import Stdio
 from partition.session.events import (
     Abandon,
     Asked,
@@ -35,14 +38,18 @@ from partition.session.events import (
     Prepare,
     Ready,
     Refused,
+    Said,
     ServerEnds,
     Signalled,
+    Submit,
     Tell,
 )
 from yod.launch.report import NEVER_STARTED
 
 LEAVE_S = 2.0  # what it was told waits in its socket, where it finds it later
 ENDING_TEXT = "the launch server was told to end (yodctl down); the job has been ended"
+UNKNOWN_TEXT = "yodjob list tells whether the job was taken"
+UNKNOWN_STATUS = 1  # that of a yodjob that has failed
 
 
 class State(Enum):
@@ -52,12 +59,11 @@ class State(Enum):
 
     GREETED = "greeted"
     PREPARING = "preparing"
+    SUBMITTING = "submitting"
     RUNNING = "running"
     LEAVING = "leaving"
     OVER = "over"
 
-
-_CUT = "…\n".encode()
 
 Method = Callable[[Any, float], list[Action]]
 
@@ -73,7 +79,8 @@ class Session:
         self._limits = limits
         self._until: float | None = now + limits.connect_s
         self._failure_status = NEVER_STARTED
-        late = (Ready, Refused, NotPrepared, LaunchEnded, LaunchFailed)
+        self._error_stream = 2
+        late = (Ready, Refused, NotPrepared, Said, LaunchEnded, LaunchFailed)
         ends: dict[type[Event], Method] = {ClientGone: self._gone, ServerEnds: self._server_ends}
         self._table: dict[State, dict[type[Event], Method]] = {
             State.GREETED: {
@@ -94,6 +101,14 @@ class Session:
                 LaunchFailed: self._preparing_failed,
                 DeadlineReached: self._late,
                 ServerEnds: self._go_cold_at_end,
+            },
+            State.SUBMITTING: {
+                **ends,
+                Signalled: self._interrupted,
+                Said: self._said,
+                NotPrepared: self._not_prepared,
+                LaunchFailed: self._submitting_failed,
+                ServerEnds: self._submitting_at_end,
             },
             State.RUNNING: {
                 **ends,
@@ -140,6 +155,11 @@ class Session:
     # -- before the launch ------------------------------------------------
 
     def _asked(self, event: Asked, now: float) -> list[Action]:
+        if Stdio.YODJOB in event.request.stdio:
+            # Both are one file: the client writes one stream, in order.
+            self._error_stream = 1 if Stdio.SAME_OUTPUT in event.request.stdio else 2
+            self._enter(State.SUBMITTING)
+            return [Submit(event.request)]
         self._enter(State.PREPARING, now + self._limits.prepare_s)
         return [Prepare(event.request)]
 
@@ -185,7 +205,26 @@ class Session:
 
     def _cancel_preparing(self) -> list[Action]:
         """What a helper still does for this client is not wanted any more."""
-        return [CancelPreparing()] if self.state is State.PREPARING else []
+        is_wanted = self.state in (State.PREPARING, State.SUBMITTING)
+        return [CancelPreparing()] if is_wanted else []
+
+    # -- a job is handed in -----------------------------------------------
+
+    def _said(self, event: Said, now: float) -> list[Action]:
+        self._enter(State.LEAVING)
+        said = ((self._error_stream, event.errors), (1, event.output))
+        told = [Tell(client.Output(stream, data)) for stream, data in said if data]
+        return [*told, Tell(client.Exit(event.exit_status))]
+
+    def _submitting_failed(self, event: LaunchFailed, now: float) -> list[Action]:
+        cancel = self._cancel_preparing()
+        self._enter(State.LEAVING)
+        line = _line(f"{event.text}; {UNKNOWN_TEXT}", command="yodjob")
+        return [*cancel, line, Tell(client.Exit(UNKNOWN_STATUS))]
+
+    def _submitting_at_end(self, event: ServerEnds, now: float) -> list[Action]:
+        failed = self._submitting_failed(LaunchFailed("the launch server ends"), now)
+        return failed + self._leaves_at_end(event, now)
 
     # -- the launch -------------------------------------------------------
 
@@ -221,12 +260,10 @@ class Session:
         self.state, self._until = state, until
 
 
-def _line(text: str, most_bytes: int = client.DATA_MAX) -> Tell:
-    """A line of the session's own; an ellipsis stands for what is too long."""
-    data = f"yod: {text}\n".encode(errors="surrogateescape")
-    if len(data) > most_bytes:
-        data = data[: most_bytes - len(_CUT)].decode(errors="ignore").encode() + _CUT
-    return Tell(client.Output(2, data))
+def _line(text: str, most_bytes: int = client.DATA_MAX, command: str = "yod") -> Tell:
+    """A line of the session's own."""
+    data = f"{command}: {text}\n".encode(errors="surrogateescape")
+    return Tell(client.Output(2, client.cut(data, most_bytes)))
 
 
 def _times(limits: Limits) -> client.Times:

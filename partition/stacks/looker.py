@@ -4,19 +4,19 @@ A Python process is looked at by py-spy, any other by eu-stack or gdb, what none
 by the kernel: the system call in which it waits. The processes of a rank are those of its
 session; the tree has them under their names. Of a rank that CRIU can write down they are those of
 the program behind ``yod-init``.
+
+Each node of a job starts one, often all on one host at once, and most have few ranks: what is not
+needed for every look is imported when it is.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
+import time
+from collections.abc import Callable, Iterable, Sequence
 
 from native import nodelist
 from native.host.process import program_behind, stat_of
@@ -24,6 +24,7 @@ from yod.launch.stacks.tree import Tree
 
 AT_ONCE = 4
 EACH = 0.3  # of the time for a look at the node: a tool has as long for one process
+TOOLS = 0.8  # of that time: who was not looked at then is told by the kernel alone
 PROCESSES_MAX = 8  # of one rank
 _PYTHON = re.compile(rb"(^|/)(lib)?python3?[.0-9]*[^/]*$")
 _GDB_FRAME = re.compile(
@@ -37,17 +38,30 @@ _EU_FRAME = re.compile(r"^#\d+\s+0x[0-9a-f]+ (?P<name>[^ ]+)(?:.* - (?P<at>\S+))
 class Missing:
     """What could not be used, and why; said once.
 
+    Args:
+        look_s: in which all ends.
+
     Attributes:
         each_s: a tool that takes longer for one process could not be used.
     """
 
-    def __init__(self, each_s: float) -> None:
-        self.each_s = each_s
+    def __init__(self, look_s: float) -> None:
+        self.each_s = EACH * look_s
         self.texts: dict[str, None] = {}
+        self._until = time.monotonic() + TOOLS * look_s
+
+    def left_s(self) -> float:
+        """How long a tool may take for the next process; 0: no time is left for tools."""
+        return max(0.0, min(self.each_s, self._until - time.monotonic()))
 
     def say(self, text: str) -> None:
         """Note it."""
         self.texts[text] = None
+
+
+def main() -> None:
+    """The command; its arguments are those of :func:`run`."""
+    sys.exit(run(sys.argv[1:]))
 
 
 def run(words: Sequence[str]) -> int:
@@ -57,7 +71,7 @@ def run(words: Sequence[str]) -> int:
         words: seconds in which all ends; the ranks, as in ``0..3``; and their processes, with
             commas. If they are dying, the threads that do; only these are looked at then.
     """
-    missing = Missing(EACH * float(words[0]))
+    missing = Missing(float(words[0]))
     ranks = nodelist.parse(words[1])
     unix_pids = [int(word) for word in words[2].split(",")]
     if len(words) > 3:
@@ -70,16 +84,27 @@ def run(words: Sequence[str]) -> int:
             for unix_pid in own[:PROCESSES_MAX]
         ]
     tree = Tree()
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        looks = pool.map(lambda each: _frames(each[1], each[2], missing), wanted)
-        for (rank, _, _), frames in zip(wanted, looks, strict=True):
-            if frames:
-                tree.add((rank,), frames)
+    looks = _in_order(lambda each: _frames(each[1], each[2], missing), wanted)
+    for (rank, _, _), frames in zip(wanted, looks, strict=True):
+        if frames:
+            tree.add((rank,), frames)
     sys.stdout.write(tree.text())
     sys.stdout.flush()
     if missing.texts:
         sys.stderr.write("; ".join(missing.texts) + "\n")
     return 0
+
+
+def _in_order(
+    look: Callable[[tuple[int, int, int]], list[str]], wanted: Sequence[tuple[int, int, int]]
+) -> Iterable[list[str]]:
+    """What each look finds; some are made at once."""
+    if len(wanted) == 1:
+        return map(look, wanted)
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return pool.map(look, wanted)
 
 
 def _processes(unix_pids: Sequence[int]) -> list[list[int]]:
@@ -103,7 +128,7 @@ def _processes(unix_pids: Sequence[int]) -> list[list[int]]:
 def _frames(unix_pid: int, thread: int, missing: Missing) -> list[str]:
     """The stack of a thread of a process, the outermost frame first; empty: it has ended."""
     try:
-        name = Path(f"/proc/{unix_pid}/comm").read_text(errors="replace").strip()
+        name = _text_of(f"/proc/{unix_pid}/comm").strip()
     except OSError:
         return []
     if not (fields := stat_of(unix_pid)):
@@ -123,6 +148,23 @@ def _frames(unix_pid: int, thread: int, missing: Missing) -> list[str]:
     return [head, _by_kernel(unix_pid)]
 
 
+def _text_of(path: str) -> str:
+    """What is in a file.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    with open(path, errors="replace") as file:
+        return file.read()
+
+
+def _program(name: str) -> str | None:
+    """Where a tool is; None: nowhere in the path."""
+    import shutil  # none but py-spy is looked for, mostly, and that is beside this Python
+
+    return shutil.which(name)
+
+
 def _is_python(unix_pid: int) -> bool:
     try:
         if _PYTHON.search(os.fsencode(os.readlink(f"/proc/{unix_pid}/exe"))):
@@ -135,12 +177,15 @@ def _is_python(unix_pid: int) -> bool:
 
 def _said(words: Sequence[str], missing: Missing) -> str:
     """What a program writes; empty: it fails, or takes too long."""
+    left_s = missing.left_s()
+    if not left_s:
+        missing.say("there was no time to look at all of them (YOD_LOOK_S)")
+        return ""
     try:
-        done = subprocess.run(
-            words, capture_output=True, timeout=missing.each_s, stdin=subprocess.DEVNULL
-        )
+        done = subprocess.run(words, capture_output=True, timeout=left_s, stdin=subprocess.DEVNULL)
     except subprocess.TimeoutExpired:
-        missing.say(f"{os.path.basename(words[0])} took more than {missing.each_s:g} s")
+        if left_s == missing.each_s:
+            missing.say(f"{os.path.basename(words[0])} took more than {left_s:g} s")
         return ""
     except OSError as error:
         missing.say(f"{words[0]}: {error.strerror}")
@@ -180,10 +225,12 @@ def _python_frames(
 ) -> list[tuple[str, bool]]:
     """The frames of Python, and whether a frame of C begins with each."""
     beside = os.path.join(os.path.dirname(sys.executable), "py-spy")
-    program = beside if os.access(beside, os.X_OK) else shutil.which("py-spy")
+    program = beside if os.access(beside, os.X_OK) else _program("py-spy")
     if program is None:
         missing.say("for the frames of Python install py-spy (pip install 'yod[stack]')")
         return []
+    import json  # few ranks of other programs need it
+
     said = _said([program, "dump", "--json", *options, "--pid", str(unix_pid)], missing)
     try:
         threads = json.loads(said) if said else []
@@ -212,14 +259,14 @@ def _ids(thread: int) -> list[int]:
 
 
 def _by_eu_stack(unix_pid: int, thread: int, missing: Missing) -> list[str]:
-    program = shutil.which("eu-stack")
+    program = _program("eu-stack")
     if program is None:
         return []
     return _matched(_EU_FRAME, _said([program, "-1", "-p", str(thread)], missing))
 
 
 def _by_gdb(unix_pid: int, thread: int, missing: Missing) -> list[str]:
-    program = shutil.which("gdb")
+    program = _program("gdb")
     if program is None:
         missing.say("for the frames of C install gdb or elfutils")
         return []
@@ -241,7 +288,7 @@ def _by_kernel(unix_pid: int) -> str:
     """Where the kernel has it."""
     for name in ("wchan", "stat"):
         try:
-            text = Path(f"/proc/{unix_pid}/{name}").read_text(errors="replace")
+            text = _text_of(f"/proc/{unix_pid}/{name}")
         except OSError:
             return "(not to be seen)"
         if name == "wchan" and text.strip("0\n"):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TypeVar
 
 from native.errors import PartitionError
 from native.ids import PortalId
 from native.loop.reactor import Reactor
-from native.port.port import Loss, PeerLost, Port, Received
+from native.port.port import Port
 from native.wire.alloc import Refused
 from native.wire.base import Message
 from native.wire.nodes import (
@@ -21,6 +20,7 @@ from native.wire.nodes import (
     Order,
 )
 from native.wire.status import NodeRow, Query, Table
+from partition.find.talking import talk
 
 A = TypeVar("A", bound=Message)
 
@@ -35,18 +35,6 @@ class OrderRefused(PartitionError):
     def __init__(self, refused: Refused) -> None:
         self.code = refused.code
         super().__init__(refused.text)
-
-
-class LostError(PartitionError):
-    """bebopd was lost before it has answered.
-
-    Attributes:
-        is_unreachable: no connection could be made.
-    """
-
-    def __init__(self, text: str, is_unreachable: bool) -> None:
-        super().__init__(text)
-        self.is_unreachable = is_unreachable
 
 
 def ask(
@@ -161,54 +149,3 @@ def _told(
     if isinstance(answer := answers[0], Refused):
         raise OrderRefused(answer)
     return answer
-
-
-def talk(
-    port: Port,
-    bebopd: PortalId,
-    reactor: Reactor,
-    name: str,
-    wait_s: float | None,
-    request: Message | None,
-    take: Callable[[Message], bool],
-) -> None:
-    """Send a request, and give bebopd's messages to ``take`` until it says that it has all.
-
-    Args:
-        name: as for :func:`ask`.
-        request: None: it has been sent before.
-        wait_s: how long to wait for the last one; None: any time.
-
-    Raises:
-        LostError: it was lost.
-        PartitionError: no answer in time.
-    """
-    late = f"bebopd at {name} has not answered for {wait_s or 0:g} s: is it stopped?"
-    failure = PartitionError(late)
-    is_done = False
-
-    def ready() -> None:
-        nonlocal failure, is_done
-        for event in port.events():
-            match event:
-                case Received(source, _, message) if source == bebopd and not is_done:
-                    is_done = take(message)
-                case PeerLost(peer, loss, text) if peer == bebopd and not is_done:
-                    is_unreachable = loss is Loss.UNREACHABLE
-                    failure = LostError(f"bebopd at {name} {text}", is_unreachable)
-                    reactor.stop()
-        if is_done:
-            reactor.stop()
-
-    watch = reactor.watch(port.fileno(), ready)
-    timer = reactor.timer(reactor.stop)
-    timer.set(None if wait_s is None else reactor.monotonic() + wait_s)
-    try:
-        if request is not None:
-            port.send(bebopd, request)
-        reactor.run()
-    finally:
-        watch.close()
-        timer.close()
-    if not is_done:
-        raise failure

@@ -1,19 +1,12 @@
-"""One question to the bebopd of a partition, from the port's opening to its end."""
+"""One question about nodes to the bebopd of a partition, from the port's opening to its end."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
-from native.errors import PartitionError
-from native.ids import PortalId
 from native.limits import Limits
-from native.loop.reactor import Reactor
-from native.port.port import Port
 from native.wire.nodes import AskNodeEvents, Changed, EndJobs, JobsEnding, NodeEvent, Order
 from native.wire.status import NodeRow
-from partition.find import remote
 from partition.find.discover import Where
+from partition.find.talking import reached
 from partition.status import query
 
 
@@ -66,23 +59,3 @@ def events(where: Where, limits: Limits, asked: AskNodeEvents) -> list[NodeEvent
     """
     with reached(where, limits) as (port, bebopd, reactor):
         return query.events(port, bebopd, reactor, where.name, limits.allocate_s, asked)
-
-
-@contextmanager
-def reached(where: Where, limits: Limits) -> Iterator[tuple[Port, PortalId, Reactor]]:
-    """A port to a partition's bebopd, and a loop.
-
-    Raises:
-        PartitionError: the partition is the embedded one, or no key of it is known.
-    """
-    if where.is_embedded:
-        raise PartitionError("no partition is up here; yod runs jobs on this host by itself")
-    reactor = Reactor()
-    try:
-        opened = remote.RemotePartition(remote.reach(where), limits)
-        try:
-            yield opened.port, opened.bebopd, reactor
-        finally:
-            opened.close()
-    finally:
-        reactor.close()

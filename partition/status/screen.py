@@ -9,6 +9,7 @@ import termios
 import time
 import tty
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from native.errors import UsageError
@@ -59,7 +60,7 @@ def watch(
         )
     reactor = Reactor()
     try:
-        screen = Screen(reactor, Window(select, why.stale_s(limits)), where.name)
+        screen = Screen(reactor, Window(select, partial(why.stale_s, limits)), where.name)
         follower = Follower(where, limits, reactor, screen, asks=False)
         try:
             follower.connect()

@@ -17,9 +17,9 @@ STALE_HEARTBEATS = 2.0
 _OUT_OF_USE = (NodeState.DOWN, NodeState.DRAINING, NodeState.DRAINED, NodeState.TROUBLE)
 
 
-def stale_s(limits: Limits) -> float:
-    """After this a node that is up should have been heard from."""
-    return STALE_HEARTBEATS * limits.heartbeat_s
+def stale_s(limits: Limits, node_count: int) -> float:
+    """After this a node that is up, of a partition of so many, should have been heard from."""
+    return STALE_HEARTBEATS * limits.announced_s(node_count)
 
 
 def lines(rows: Iterable[NodeRow], now: float, stale_s: float) -> list[str]:
@@ -63,7 +63,7 @@ def _reasons(row: NodeRow, now: float, stale_s: float) -> Iterator[str]:
     if row.state is not NodeState.DOWN and row.why:
         yield f"in trouble: {shown(row.why)}"
     if row.rogues:
-        yield f"has rogue processes {shown(row.rogues)}"
+        yield f"with rogue processes {shown(row.rogues)}"
     if row.drain is not None:
         by, why = shown(row.drain.by), shown(row.drain.reason)
         yield f"drained by {by} since {_time(row.drain.since)}: {why}"

@@ -57,11 +57,11 @@ class Window:
 
     Args:
         select: chooses among all rows.
-        stale_s: of :func:`partition.status.why.stale_s`.
+        stale_s: :func:`partition.status.why.stale_s` for a number of nodes.
     """
 
     def __init__(
-        self, select: Callable[[Iterable[NodeRow]], list[NodeRow]], stale_s: float
+        self, select: Callable[[Iterable[NodeRow]], list[NodeRow]], stale_s: Callable[[int], float]
     ) -> None:
         self.rows: list[NodeRow] = []
         self.only = False
@@ -106,8 +106,9 @@ class Window:
     def cells(self, row: NodeRow, now: float) -> tuple[str, ...]:
         """A line, under HEADER."""
         said = ""
-        if row.state not in _QUIET or row.silent_s > self._stale_s:
-            said = why.reason(replace(row, jobs=()), now, self._stale_s)
+        stale_s = self._stale_s(len(self._by_node))
+        if row.state not in _QUIET or row.silent_s > stale_s:
+            said = why.reason(replace(row, jobs=()), now, stale_s)
         return (*show.cells(row), said)
 
     def _aged(self, row: NodeRow, now: float) -> NodeRow:

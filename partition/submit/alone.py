@@ -38,7 +38,7 @@ def begin(spec: NodeSpec, name: str, task: Task) -> str:
     Raises:
         PartitionError: there is no job; the text says why.
     """
-    words = [*programs.command_line("yodjob"), "alone"]
+    words = [*programs.command_line("yodjob-cold"), "alone"]
     reading, theirs = os.pipe2(os.O_CLOEXEC)
     their_input, writing = os.pipe2(os.O_CLOEXEC)
     actions: list[tuple[int, int, int] | tuple[int, int, str, int, int]] = [

@@ -15,7 +15,7 @@ from native.errors import PartitionError, Refusal, UsageError
 from native.options import parse
 from native.text import shown
 from native.wire.alloc import NodeSpec
-from native.wire.batch import Forecast, Submit, Submitted, Task
+from native.wire.batch import EarlySignal, Forecast, Submit, Submitted, Task
 from partition.find import discover
 from partition.submit import directives, moment
 from partition.submit.array import parse as parse_array
@@ -27,7 +27,7 @@ from partition.submit.message import (
     submission,
     wrapped,
 )
-from partition.submit.options import IN_SCRIPT
+from partition.submit.options import IN_QUEUE, IN_SCRIPT
 from partition.submit.signals import early
 from partition.submit.terms import terms as terms_of
 from yod.plan.after import parse as parse_after
@@ -50,6 +50,29 @@ _OF_THE_SHAPE = (
 )
 
 _TERMS = ("queue", "account", "licences", "nice", "requeue_on", "constraint", "switches", "exclude")
+
+
+class Wanted(Struct, frozen=True):
+    """What a detached job is to have.
+
+    Attributes:
+        time_s: for so long; 0: any time, or as its queue says.
+        warning: to its ranks before its time is over; None: none.
+        after, constraint, switches, exclude: as the user wrote them; empty: none.
+        queue, account: empty: those of the variables that `yodjob submit` reads.
+        is_exclusive: all slots of its nodes.
+    """
+
+    spec: NodeSpec
+    time_s: float = 0.0
+    warning: EarlySignal | None = None
+    after: str = ""
+    is_exclusive: bool = False
+    constraint: str = ""
+    switches: str = ""
+    exclude: str = ""
+    queue: str = ""
+    account: str = ""
 
 
 class Taken(Struct, frozen=True):
@@ -182,28 +205,38 @@ def _answer_to(
 def detach(
     words: Sequence[str],
     program: str,
-    spec: NodeSpec,
+    wanted: Wanted,
     partition: str,
     environment: Mapping[str, str],
-    after: str = "",
-    exclude: str = "",
 ) -> Taken:
     """Hand a command line of yod in, whose job runs without a terminal.
 
     Args:
         words: the command line, the name first.
         program: what it runs.
-        after: the jobs that it waits for, as the user wrote it; empty: for none.
-        exclude: nodes that it gets none of, likewise.
 
     Raises:
         UsageError, PartitionError: as :func:`submit`.
     """
     script = detached(words, program)
-    waits_for = parse_after(after, has_name=True) if after else None
-    terms = terms_of(exclude=exclude or None)
     message = submission(
-        script, spec, "", 0.0, "", "", partition=partition, after=waits_for, terms=terms
+        script,
+        wanted.spec,
+        "",
+        wanted.time_s,
+        "",
+        "",
+        wanted.warning,
+        partition,
+        parse_after(wanted.after, has_name=True) if wanted.after else None,
+        wanted.is_exclusive,
+        terms=terms_of(
+            queue=wanted.queue or environment.get(IN_QUEUE["queue"].variable) or None,
+            account=wanted.account or environment.get(IN_QUEUE["account"].variable) or None,
+            constraint=wanted.constraint or None,
+            switches=wanted.switches or None,
+            exclude=wanted.exclude or None,
+        ),
     )
     return _taken(_answer(message, partition, environment), [])
 

@@ -26,8 +26,7 @@ from native.wire.batch import (
     Task,
 )
 from partition.find.discover import Where, outside
-from partition.status import query
-from partition.status.reached import reached
+from partition.find.talking import LostError, reached, talk
 
 AGAIN_S = 0.25  # bebopd is asked again after this
 _OURS = ("YOD_JOB_ID", "YOD_SLOTS", "YOD_NODE_COUNT", "YOD_NODE_NAMES", "YOD_NODE_SLOTS")
@@ -169,7 +168,7 @@ def hand_in(where: Where, limits: Limits, message: Submit) -> Submitted | Foreca
         while True:
             try:
                 return _once(where, limits, message)
-            except query.LostError as error:
+            except LostError as error:
                 was_reached |= not error.is_unreachable
                 if not was_reached or clock.monotonic() >= until:
                     raise
@@ -190,7 +189,7 @@ def _once(where: Where, limits: Limits, message: Submit) -> Submitted | Forecast
         return bool(answers)
 
     with reached(where, limits) as (port, bebopd, reactor):
-        query.talk(port, bebopd, reactor, where.name, limits.allocate_s, message, take)
+        talk(port, bebopd, reactor, where.name, limits.allocate_s, message, take)
     answer = answers[0]
     if isinstance(answer, Refused):
         raise NotTakenError(answer)

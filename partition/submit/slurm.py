@@ -6,7 +6,8 @@ has no counterpart is refused; what changes only what is shown gets a warning.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 from msgspec import Struct
 
@@ -32,13 +33,12 @@ _OF_SRUN = frozenset(
         "--after",
         "-queue",
         "-account",
-        "-licenses",
         "--constraint",
         "--switches",
         "--exclude",
     )
 )
-_OF_SALLOC = (_OF_SRUN | {"-time"}) - {"--after"}
+_OF_SALLOC = (_OF_SRUN | {"-time", "-licenses"}) - {"--after"}
 _OF_SRUN_HERE = _OF_SRUN | {"-time", "-directory"}
 _SRUN_FLAGS = {
     "l": "--label",
@@ -58,6 +58,16 @@ _SBATCH_FLAGS = {
     "wait": "--wait",
     "test-only": "--test-only",
 }
+_CPU_BIND = {
+    "cores": "core",
+    "core": "core",
+    "sockets": "socket",
+    "socket": "socket",
+    "ldoms": "numa",
+    "none": "none",
+    "no": "none",
+}
+_CPU_BIND_SHOWN = frozenset(("v", "verbose", "q", "quiet"))
 _FLAGS = frozenset(("exclusive", "H", "hold", "Q", "v", "verbose"))
 
 
@@ -94,14 +104,13 @@ def ours(name: str, words: Sequence[str]) -> Command:
 
 
 def _sbatch(words: list[str]) -> Command:
-    flags, wrap, rest, read = _options(words, _SBATCH_FLAGS, has_wrap=True)
-    wrapped = [] if wrap is None else ["--wrap", wrap]
-    line = ["yodjob", "submit", "--as-sbatch", *flags, *read.words, *wrapped, *rest]
+    flags, rest, read = _options(words, _SBATCH_FLAGS, {"wrap": lambda value: ["--wrap", value]})
+    line = ["yodjob", "submit", "--as-sbatch", *flags, *read.words, *rest]
     return Command(tuple(line), tuple(read.warnings))
 
 
 def _srun(words: list[str]) -> Command:
-    flags, _, rest, read = _options(words, _SRUN_FLAGS)
+    flags, rest, read = _options(words, _SRUN_FLAGS, {"cpu-bind": _cpu_bind})
     if not rest:
         raise UsageError("no program")
     words = _only(read, _OF_SRUN_HERE)
@@ -110,7 +119,7 @@ def _srun(words: list[str]) -> Command:
 
 
 def _salloc(words: list[str]) -> Command:
-    _, _, rest, read = _options(words, {})
+    _, rest, read = _options(words, {})
     line = ("yodjob", "alloc", *_only(read, _OF_SALLOC), *rest)
     return Command(line, tuple(read.warnings))
 
@@ -179,27 +188,51 @@ def _updated(changes: list[str]) -> Command:
 
 
 def _options(
-    words: Sequence[str], more: dict[str, str], *, has_wrap: bool = False
-) -> tuple[list[str], str | None, list[str], directives.Read]:
-    """The options at the front: flags of ours, --wrap, the words behind, and what else is said."""
-    rest, taken, flags = list(words), [], []
-    wrap = None
+    words: Sequence[str],
+    flags: dict[str, str],
+    valued: Mapping[str, Callable[[str], list[str]]] = MappingProxyType({}),
+) -> tuple[list[str], list[str], directives.Read]:
+    """The options at the front: ours, the words behind, and what else is said.
+
+    Args:
+        flags: of the command, and ours.
+        valued: options of the command that have values; gives ours.
+    """
+    rest, taken, found = list(words), [], []
     while rest and rest[0].startswith("-") and rest[0] != "-":
         word = rest.pop(0)
         if word == "--":
             break
         name, equals, value = word.lstrip("-").partition("=")
-        if name in more and not equals:
-            flags.append(more[name])
-        elif has_wrap and word.startswith("--wrap"):
-            wrap = value if equals else _value("--wrap", rest)
+        if name in flags and not equals:
+            found.append(flags[name])
+        elif name in valued and word.startswith("--"):
+            found += valued[name](value if equals else _value(word, rest))
         else:
             taken.append(word)
             is_short = not word.startswith("--")
             has_value = bool(equals) or (is_short and len(word) > 2) or name in _FLAGS
             if not has_value:
                 taken.append(_value(word, rest))
-    return flags, wrap, rest, directives.of_slurm(taken)
+    return found, rest, directives.of_slurm(taken)
+
+
+def _cpu_bind(value: str) -> list[str]:
+    """``--bind`` of what `srun --cpu-bind` says; how much it shows is ignored.
+
+    Raises:
+        UsageError: processors by number, or what is not known.
+    """
+    found = []
+    for word in value.lower().split(","):
+        if word in _CPU_BIND:
+            found = ["--bind", _CPU_BIND[word]]
+        elif word == "threads":
+            found = ["--threads-per-core", "1"]
+        elif word not in _CPU_BIND_SHOWN:
+            known = "cores, sockets, ldoms, threads or none"
+            raise UsageError(f"--cpu-bind={shown(value)} is not there here: {known}")
+    return found
 
 
 def _only(read: directives.Read, allowed: frozenset[str]) -> list[str]:

@@ -9,12 +9,13 @@ from allocator.nodes.layout import lay
 from native.nodelist import format_nodes
 from native.text import plural
 from native.wire.alloc import NodeSpec
-from native.wire.runs import Binding, CoreRow
+from native.wire.runs import Binding, CoreRow, Reach
 from partition.find import discover
 from pct.cores import Core, CoreTable, dealt
 from pct.host import capacity
 
 _FREE = "."
+_Bound = dict[int, tuple[int, Binding]]  # by member: cores for each rank, and how
 
 
 def of_job(specs: Sequence[NodeSpec], partition: str, environment: Mapping[str, str]) -> list[str]:
@@ -27,13 +28,18 @@ def of_job(specs: Sequence[NodeSpec], partition: str, environment: Mapping[str, 
         return []
     if discover.find(partition, environment).is_embedded:
         return lines(specs, capacity.here(environment).cores)
-    return ["binding: each rank has cores of its own, the lowest that are free on its node"]
+    own = "each rank has cores of its own, the lowest that are free on its node"
+    reaches = {binding.reach for spec in specs if (binding := binding_of(spec)) is not None}
+    for reach, where in ((Reach.SOCKET, "socket"), (Reach.NUMA, "NUMA node")):
+        if reach in reaches:
+            own += f"; with --bind {reach.value} it may use all of their {where}"
+    return [f"binding: {own}"]
 
 
 def lines(specs: Sequence[NodeSpec], cores: tuple[Core, ...]) -> list[str]:
     """A line for each socket and NUMA node, then one for each rank that is bound.
 
-    Each core is in brackets, with the rank that has it for each of its processors.
+    Each core is in brackets, with the ranks that may use it for each of its processors.
 
     Args:
         specs: of the members of a job that is alone here.
@@ -42,7 +48,7 @@ def lines(specs: Sequence[NodeSpec], cores: tuple[Core, ...]) -> list[str]:
     table = CoreTable(cores)
     left = [group.cores for group in table.groups]
     rows: list[CoreRow] = []
-    cores_of: dict[int, tuple[int, int, bool]] = {}
+    bound: _Bound = {}
     for member, spec in enumerate(specs):
         if (binding := binding_of(spec)) is None:
             continue
@@ -52,11 +58,14 @@ def lines(specs: Sequence[NodeSpec], cores: tuple[Core, ...]) -> list[str]:
             return [f"binding: no room for {asked}: this host has {plural(len(cores), 'core')}"]
         rows += [(member, group, count) for group, count in enumerate(counts) if count]
         left = [have - taken for have, taken in zip(left, counts, strict=True)]
-        cores_of[member] = spec.cores, binding.threads, binding.is_whole
+        bound[member] = spec.cores, binding
     table.take(0, rows)
     member_of = [member for member, spec in enumerate(specs) for _ in range(spec.size)]
-    found = dealt(range(len(member_of)), member_of, cores_of, table.of(0))
-    return ["binding, if nobody else has cores here:", *_picture(cores, found), *_ranks(found)]
+    given = table.of(0)
+    assert given is not None
+    found = dealt(range(len(member_of)), member_of, bound, given)
+    shown = [*_picture(cores, found), *_ranks(cores, member_of, bound, found)]
+    return ["binding, if nobody else has cores here:", *shown]
 
 
 def binding_of(spec: NodeSpec) -> Binding | None:
@@ -65,7 +74,11 @@ def binding_of(spec: NodeSpec) -> Binding | None:
 
 
 def _picture(cores: tuple[Core, ...], found: dict[int, tuple[int, ...]]) -> list[str]:
-    rank_at = {cpu: str(rank) for rank, cpus in found.items() for cpu in cpus}
+    ranks_at: dict[int, list[int]] = {}
+    for rank, cpus in found.items():
+        for cpu in cpus:
+            ranks_at.setdefault(cpu, []).append(rank)
+    rank_at = {cpu: _numbers(ranks) for cpu, ranks in ranks_at.items()}
     width = max(map(len, rank_at.values()), default=1)
     shown = []
     for (socket, numa), own in groupby(cores, lambda core: (core.socket, core.numa)):
@@ -77,8 +90,29 @@ def _picture(cores: tuple[Core, ...], found: dict[int, tuple[int, ...]]) -> list
     return shown
 
 
-def _ranks(found: dict[int, tuple[int, ...]]) -> list[str]:
-    return [
-        f"  rank {rank}: processors {format_nodes(cpus).replace('..', '-')}"
-        for rank, cpus in found.items()
-    ]
+def _ranks(
+    cores: tuple[Core, ...],
+    member_of: Sequence[int],
+    bound: _Bound,
+    found: dict[int, tuple[int, ...]],
+) -> list[str]:
+    """What each rank is bound to; a socket or a NUMA node by its number, too."""
+    core_of = {cpu: core for core in cores for cpu in core.cpus}
+    shown = []
+    for rank, cpus in found.items():
+        _, binding = bound[member_of[rank]]
+        core = core_of[cpus[0]]
+        match binding.reach:
+            case Reach.SOCKET:
+                where = f"socket {core.socket}, "
+            case Reach.NUMA:
+                where = f"NUMA node {core.numa}, "
+            case _:
+                where = ""
+        shown.append(f"  rank {rank}: {where}processors {_numbers(cpus)}")
+    return shown
+
+
+def _numbers(numbers: Sequence[int]) -> str:
+    """Ascending numbers as the kernel writes them: ``0-3,8``."""
+    return format_nodes(numbers).replace("..", "-")

@@ -61,6 +61,19 @@ class Connection:
         self._sock.close()
         self._on_end(self)
 
+    def finish(self) -> None:
+        """End a stream as whole, then the connection, without waiting for the client.
+
+        A browser may drop pieces that it has read before an end that is none.
+        """
+        if self._is_open and self.is_stream:
+            if self._gzip is not None:
+                self._out += self._exchange.body(self._gzip.flush())
+            self._out += self._exchange.end()
+            self._is_last = True
+            self._write()
+        self.close()
+
     def answer(
         self, status: int, kind: str, data: bytes, *more: tuple[str, str], is_head: bool = False
     ) -> None:

@@ -6,6 +6,7 @@ import secrets
 import signal
 import socket
 from collections.abc import Callable
+from functools import partial
 
 from native.limits import Limits
 from native.loop.reactor import Reactor
@@ -32,7 +33,7 @@ def serve(where: Where, limits: Limits, at: address.Address, say: Callable[[str]
     """
     token = secrets.token_urlsafe(TOKEN_BYTES)
     gate = Gate(token, {at.host, socket.gethostname(), socket.getfqdn()})
-    view = View(where.name, why.stale_s(limits))
+    view = View(where.name, partial(why.stale_s, limits))
     reactor = Reactor()
     try:
         for number in (signal.SIGINT, signal.SIGTERM):

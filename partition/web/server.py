@@ -9,6 +9,7 @@ from importlib.metadata import version
 
 from native.errors import UsageError
 from native.limits import Limits
+from native.loop.accepting import Acceptor
 from native.loop.reactor import Reactor
 from native.text import shown
 from native.wire.batch import Row
@@ -23,6 +24,7 @@ from partition.web.page import Page
 from partition.web.view import View
 
 BACKLOG = 64
+ACCEPTS_A_TURN = 1  # what it has sent is read before another one takes its place
 PING_EVERY_S = 15.0  # to streams, so that a proxy keeps them and a browser that is gone is noticed
 TEXT = "text/plain; charset=utf-8"
 
@@ -50,14 +52,14 @@ class Server:
         self._view = view
         self._on_begin: Callable[[], None] | None = on_begin
         self._connections: dict[Connection, None] = {}  # the oldest first
-        self._watch = reactor.watch(listener.fileno(), self._accept)
+        self._acceptor = Acceptor(reactor, listener, ACCEPTS_A_TURN, self._came)
         self._ping_timer = reactor.timer(self._ping)
 
     def close(self) -> None:
         """End all connections."""
         for connection in list(self._connections):
-            connection.close()
-        self._watch.close()
+            connection.finish()
+        self._acceptor.close()
         self._ping_timer.close()
         self._listener.close()
 
@@ -100,11 +102,8 @@ class Server:
 
     # -- connections -------------------------------------------------------
 
-    def _accept(self) -> None:
-        try:
-            sock, _ = self._listener.accept()
-        except OSError:  # it is gone already, or there is no descriptor for it
-            return
+    def _came(self, fd: int, peer: object) -> None:
+        sock = socket.socket(fileno=fd)
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if len(self._connections) >= self._limits.web_clients_count:

@@ -5,7 +5,7 @@ Rows are arrays, so that ten thousand nodes fit into less than a megabyte; ``pag
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from msgspec import Struct, json
@@ -45,10 +45,10 @@ class View:
 
     Args:
         name: the partition's.
-        stale_s: of :func:`partition.status.why.stale_s`.
+        stale_s: :func:`partition.status.why.stale_s` for a number of nodes.
     """
 
-    def __init__(self, name: str, stale_s: float) -> None:
+    def __init__(self, name: str, stale_s: Callable[[int], float]) -> None:
         self.rows: dict[int, NodeRow] = {}
         self.jobs: tuple[Row, ...] = ()
         self.lost_text = "bebopd has not answered yet"
@@ -87,8 +87,9 @@ class View:
             self.rows, self._held, self._cells = {}, {}, {}
         self.lost_text, self.changed_at = "", now
         touched = set(self._told) if is_whole else set()
+        stale_s = self._stale_s(len(self.rows.keys() | {row.node for row in rows}))
         for row in rows:
-            touched |= self._take(row, now)
+            touched |= self._take(row, now, stale_s)
         told = self._tell(touched)
         if is_whole:
             return self.whole(now)
@@ -120,7 +121,7 @@ class View:
         self.lost_text, self.changed_at = text, now
         return json.encode({"at": now, "lost": text})
 
-    def _take(self, row: NodeRow, now: float) -> set[int]:
+    def _take(self, row: NodeRow, now: float, stale_s: float) -> set[int]:
         """Take a row; the jobs that it had or has."""
         before = self.rows.get(row.node)
         touched = {job.job_id for job in before.jobs} if before else set()
@@ -139,14 +140,14 @@ class View:
             elif held.progress[0] == row.node:
                 held.progress = NO_PROGRESS
             touched.add(job.job_id)
-        self._cells[row.node] = self._cell(row, now)
+        self._cells[row.node] = self._cell(row, now, stale_s)
         return touched
 
-    def _cell(self, row: NodeRow, now: float) -> list[Any]:
+    def _cell(self, row: NodeRow, now: float, stale_s: float) -> list[Any]:
         jobs = [[job.job_id, show.ranks(job)] for job in row.jobs]
         cell = [row.node, row.name, _STATES.index(row.state), row.slots, row.slots_used, jobs]
-        if row.state not in _QUIET or row.silent_s > self._stale_s or row.has_orders:
-            cell.append(why.reason(replace(row, jobs=()), now, self._stale_s))
+        if row.state not in _QUIET or row.silent_s > stale_s or row.has_orders:
+            cell.append(why.reason(replace(row, jobs=()), now, stale_s))
         return cell
 
     def _tell(self, job_ids: Iterable[int]) -> dict[str, Any]:

@@ -6,15 +6,16 @@ A client connects to the job's listener (PMI_PORT), or has inherited a socket fr
 
 from __future__ import annotations
 
+import _socket
 import os
 from collections.abc import Callable
 
 from native.loop.reactor import Reactor
 from native.machine import Event
+from native.wire.base import DATA_MAX
 from pct import pmi_events
 from pct.account import Account, Charge, OverLimit
 from pct.host.pmi_port import CONNECTIONS_PER_RANK, PmiPort
-from pct.host.streams import ClientSocket
 
 
 class Connections:
@@ -118,3 +119,109 @@ class Connections:
         if number in self._by_port and self._port is not None:
             self._by_port.discard(number)
             self._port.ended()
+
+
+class ClientSocket:
+    """A client's stream socket. ``on_data(b"")`` is called when the client has hung up.
+
+    Args:
+        charge: for the bytes that the client has not read yet.
+        is_patient: read nothing while bytes wait to be written. So a client that does not
+            read costs no more than the answers to its last requests.
+    """
+
+    def __init__(
+        self,
+        reactor: Reactor,
+        fd: int,
+        on_data: Callable[[bytes], None],
+        charge: Charge,
+        *,
+        is_patient: bool = True,
+    ) -> None:
+        self._fd = fd
+        self._socket = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, fd)
+        self._charge = charge
+        self._on_data = on_data
+        self._is_patient = is_patient
+        self._is_closing = False
+        self._on_closed: Callable[[], None] | None = None
+        self._unsent = bytearray()
+        self._watch = reactor.watch(fd, self._readable)
+
+    def send(self, data: bytes) -> None:
+        """Write now, or when the client reads.
+
+        Raises:
+            OverLimit: too many bytes wait already. The caller must close the socket.
+        """
+        if self._fd < 0:
+            return
+        is_waiting = bool(self._unsent)
+        self._unsent += data
+        if not is_waiting:
+            self._writable()
+        if self._fd >= 0:
+            self._charge.set(len(self._unsent))
+
+    def hang_up(self, on_closed: Callable[[], None] = lambda: None) -> None:
+        """Close it when all has been written, then call ``on_closed``."""
+        self._is_closing = True
+        self._on_closed = on_closed
+        if not self._unsent:
+            self.close()
+
+    def close(self) -> None:
+        """Close it now."""
+        if self._fd >= 0:
+            self._watch.close()
+            self._socket.close()
+            self._fd = -1
+            self._unsent.clear()
+            self._charge.clear()
+            if (on_closed := self._on_closed) is not None:
+                self._on_closed = None
+                on_closed()
+
+    def take_rest(self) -> None:
+        """Read what a client has sent that has ended."""
+        while self._fd >= 0 and self._read():
+            pass
+
+    def _readable(self) -> None:
+        self._read()
+
+    def _read(self) -> bool:
+        """Read once; False: nothing has been sent."""
+        try:
+            data = self._socket.recv(DATA_MAX, _socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return False
+        except OSError:  # reset, or no connection
+            data = b""
+        if not data:
+            self.close()
+        if not self._is_closing:
+            self._on_data(data)
+        return True
+
+    def _writable(self) -> None:
+        try:
+            while self._unsent:
+                count = self._socket.send(self._unsent, _socket.MSG_DONTWAIT | _socket.MSG_NOSIGNAL)
+                del self._unsent[:count]
+        except BlockingIOError:
+            pass
+        except OSError:  # reset, or no connection
+            self.close()
+            if not self._is_closing:
+                self._on_data(b"")
+            return
+        if len(self._unsent) < self._charge.held_bytes:
+            self._charge.set(len(self._unsent))
+        if self._unsent:
+            self._watch.set(None if self._is_patient else self._readable, self._writable)
+        elif self._is_closing:
+            self.close()
+        elif self._watch.on_writable is not None:
+            self._watch.set(self._readable, None)

@@ -12,6 +12,7 @@ import os
 import struct
 from collections.abc import Callable
 
+from native.loop.accepting import Acceptor
 from native.loop.reactor import Reactor
 
 CONNECTIONS_PER_RANK = 4  # at once: a rank, and programs that it starts
@@ -73,12 +74,13 @@ class PmiPort:
             self._socket.bind((_LOOPBACK, 0))
             self._socket.listen(_BACKLOG)
             self._own: Address = self._socket.getsockname()
-            self._spare = _open_spare()
         except OSError:
             self._socket.close()
             raise
         self.address = f"{_LOOPBACK}:{self._own[1]}"
-        self._watch = reactor.watch(self._socket.fileno(), self._readable)
+        self._acceptor = Acceptor(
+            reactor, self._socket, _ACCEPTS_AT_ONCE, self._judge, self._turned_away
+        )
 
     def ended(self) -> None:
         """A connection that was handed over has been closed: there is room for another."""
@@ -88,26 +90,8 @@ class PmiPort:
         """Stop listening; connections that were handed over stay. Twice is harmless."""
         if self._socket.fileno() < 0:
             return
-        self._watch.close()
+        self._acceptor.close()
         self._socket.close()
-        if self._spare >= 0:
-            os.close(self._spare)
-
-    def _readable(self) -> None:
-        for _ in range(_ACCEPTS_AT_ONCE):
-            if self._socket.fileno() < 0:  # closed while a connection was handed over
-                return
-            try:
-                fd, peer = self._socket._accept()  # type: ignore[attr-defined]
-            except BlockingIOError:
-                return
-            except OSError as error:
-                if error.errno not in (errno.EMFILE, errno.ENFILE):
-                    continue  # an error of that connection only: accept(2), "Error handling"
-                if not self._turn_away():
-                    return
-                continue
-            self._judge(fd, peer)
 
     def _judge(self, fd: int, peer: Address) -> None:
         if refusal := self._refusal(peer):
@@ -129,25 +113,8 @@ class PmiPort:
             return "too many connections at once"
         return ""
 
-    def _turn_away(self) -> bool:
-        """Close a connection for which no descriptor is left.
-
-        Without this the listener would stay readable, and the loop would spin.
-
-        Returns:
-            Whether there was a spare descriptor to do it with.
-        """
-        if self._spare < 0:
-            return False
-        os.close(self._spare)
-        try:
-            fd, peer = self._socket._accept()  # type: ignore[attr-defined]
-            os.close(fd)
-            self._report(f"{peer[0]}:{peer[1]}: no descriptor is left")
-        except OSError:
-            pass
-        self._spare = _open_spare()
-        return True
+    def _turned_away(self, peer: Address) -> None:
+        self._report(f"{peer[0]}:{peer[1]}: no descriptor is left")
 
     def _report(self, text: str) -> None:
         self._reports += 1
@@ -242,10 +209,3 @@ def _look_up(peer: Address, own: Address) -> tuple[int, int, int] | None:
 def _proc_form(address: Address) -> bytes:
     (number,) = struct.unpack("=I", _socket.inet_aton(address[0]))
     return b"%08X:%04X" % (number, address[1])
-
-
-def _open_spare() -> int:
-    try:
-        return os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return -1

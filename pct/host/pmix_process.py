@@ -22,10 +22,11 @@ from native.waitstatus import how_it_ended
 from native.wire import keeper as wire
 from native.wire import pmix
 from pct.account import Account, Charge, OverLimit
+from pct.host.connections import ClientSocket
 from pct.host.keeper import Keeper
 from pct.host.pmix_command import command, make_directory, remove_directory
 from pct.host.spawn.spawner import OwnSpawner
-from pct.host.streams import ClientSocket, OutputPipe
+from pct.host.streams import OutputPipe
 
 END_S = 2.0  # how long the server may take to finalize; then it is killed
 KEPT_VARIABLES = (b"PATH", b"LANG", b"TMPDIR", b"LD_LIBRARY_PATH")

@@ -219,6 +219,18 @@ class JobRanks:
             if number == stream:
                 pipe.pause(is_paused)
 
+    def hold_output(self, rank: int | None, is_on: bool) -> None:
+        """Read what the pipes of a rank, or of all, have now, and no more; or read all again.
+
+        What is read is told at once.
+        """
+        for (number, _), pipe in list(self._outputs.items()):
+            if not is_on:
+                pipe.let_go()
+            elif rank in (None, number):
+                pipe.hold()
+        self._tell()
+
     def finish_output(self) -> None:
         """Read what there is, and no more."""
         for pipe in self._outputs.values():

@@ -6,7 +6,6 @@ whoever shares an open file description with us can make it block.
 
 from __future__ import annotations
 
-import _socket
 import errno
 import os
 import select
@@ -17,10 +16,11 @@ from functools import partial
 
 from native.errors import PeerProtocolError
 from native.loop.reactor import Reactor, Watch
-from native.wire.base import DATA_MAX
-from pct.account import Charge
+from native.wire.io import OUTPUT_MAX_BYTES
 
 _FIONREAD = 0x541B  # asm-generic/ioctls.h
+_PIPE_BYTES = 65536  # that a pipe holds, where nobody has said otherwise
+_WIDE_BYTES = 512 * 1024  # of one that is found full: two reads
 _PAGE_BYTES = 4096  # of the least pipe, where pages are of that size; else less than one
 
 
@@ -67,12 +67,12 @@ def _is_broken(fd: int) -> bool:
     return bool(looking.poll(0))
 
 
-def _shrink(fd: int) -> None:
-    """Make a pipe as small as there are. One that cannot be made so may be given lines early."""
+def _resize(fd: int, count_bytes: int) -> None:
+    """Change the room in a pipe; it stays where a user has no more for pipes."""
     import fcntl
 
     with suppress(OSError):
-        fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, _PAGE_BYTES)
+        fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, count_bytes)
 
 
 def _unread_bytes(fd: int) -> int:
@@ -95,20 +95,44 @@ class OutputPipe:
         self._fd = fd
         self._on_data = on_data
         self._reactor = reactor
-        self._is_paused = False
+        self._is_paused = self._is_held = False
         self._left: int | None = None  # bytes until its end, where that is known
+        self._is_wide = False
         self._watch = reactor.watch(fd, self._readable)
 
     def pause(self, is_paused: bool) -> None:
         """Stop or resume reading. A rank that writes to a full pipe waits."""
         if self._fd >= 0:
             self._is_paused = is_paused
-            self._watch.set(None if is_paused else self._readable, None)
+            self._look()
             self._read_soon()
+
+    def hold(self) -> None:
+        """Read what is in the pipe now, and nothing more until :meth:`let_go`."""
+        if self._fd < 0 or self._is_held or self._left is not None:
+            return
+        self._is_held = True
+        self._look()
+        left = _unread_bytes(self._fd)
+        while left > 0:
+            data = os.read(self._fd, min(OUTPUT_MAX_BYTES, left))
+            left -= len(data)
+            self._on_data(data)
+
+    def let_go(self) -> None:
+        """Read on."""
+        if self._fd >= 0 and self._is_held:
+            self._is_held = False
+            self._look()
+
+    def _look(self) -> None:
+        is_read = not (self._is_paused or self._is_held)
+        self._watch.set(self._readable if is_read else None, None)
 
     def finish(self) -> None:
         """What is in the pipe now is the last: who may still write is not waited for."""
         if self._fd >= 0:
+            self.let_go()
             self._left = _unread_bytes(self._fd)
             self._read_soon()
 
@@ -131,7 +155,8 @@ class OutputPipe:
     def _readable(self) -> None:
         left = self._left
         try:
-            data = os.read(self._fd, DATA_MAX if left is None else min(DATA_MAX, left))
+            most = OUTPUT_MAX_BYTES if left is None else min(OUTPUT_MAX_BYTES, left)
+            data = os.read(self._fd, most)
         except BlockingIOError:
             if left is None:
                 return
@@ -141,6 +166,9 @@ class OutputPipe:
             self._read_soon()
         if not data:
             self.close()
+        elif len(data) == _PIPE_BYTES and not self._is_wide:
+            self._is_wide = True
+            _resize(self._fd, _WIDE_BYTES)
         self._on_data(data)
 
 
@@ -290,7 +318,7 @@ class SharedPipe:
         self._waiting = b""  # what of it is not in the pipe yet
         self._watch: Watch | None = None
         if fd >= 0:
-            _shrink(fd)
+            _resize(fd, _PAGE_BYTES)  # else lines may be given early
             self._watch = reactor.watch(fd, None)
 
     def give(self, data: bytes) -> None:
@@ -335,109 +363,3 @@ class SharedPipe:
         left = len(self._waiting) + _unread_bytes(self._fd)
         self.close()
         self._on_wanted(self._given if left == len(self._given) else b"", True)
-
-
-class ClientSocket:
-    """A client's stream socket. ``on_data(b"")`` is called when the client has hung up.
-
-    Args:
-        charge: for the bytes that the client has not read yet.
-        is_patient: read nothing while bytes wait to be written. So a client that does not
-            read costs no more than the answers to its last requests.
-    """
-
-    def __init__(
-        self,
-        reactor: Reactor,
-        fd: int,
-        on_data: Callable[[bytes], None],
-        charge: Charge,
-        *,
-        is_patient: bool = True,
-    ) -> None:
-        self._fd = fd
-        self._socket = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, fd)
-        self._charge = charge
-        self._on_data = on_data
-        self._is_patient = is_patient
-        self._is_closing = False
-        self._on_closed: Callable[[], None] | None = None
-        self._unsent = bytearray()
-        self._watch = reactor.watch(fd, self._readable)
-
-    def send(self, data: bytes) -> None:
-        """Write now, or when the client reads.
-
-        Raises:
-            OverLimit: too many bytes wait already. The caller must close the socket.
-        """
-        if self._fd < 0:
-            return
-        is_waiting = bool(self._unsent)
-        self._unsent += data
-        if not is_waiting:
-            self._writable()
-        if self._fd >= 0:
-            self._charge.set(len(self._unsent))
-
-    def hang_up(self, on_closed: Callable[[], None] = lambda: None) -> None:
-        """Close it when all has been written, then call ``on_closed``."""
-        self._is_closing = True
-        self._on_closed = on_closed
-        if not self._unsent:
-            self.close()
-
-    def close(self) -> None:
-        """Close it now."""
-        if self._fd >= 0:
-            self._watch.close()
-            self._socket.close()
-            self._fd = -1
-            self._unsent.clear()
-            self._charge.clear()
-            if (on_closed := self._on_closed) is not None:
-                self._on_closed = None
-                on_closed()
-
-    def take_rest(self) -> None:
-        """Read what a client has sent that has ended."""
-        while self._fd >= 0 and self._read():
-            pass
-
-    def _readable(self) -> None:
-        self._read()
-
-    def _read(self) -> bool:
-        """Read once; False: nothing has been sent."""
-        try:
-            data = self._socket.recv(DATA_MAX, _socket.MSG_DONTWAIT)
-        except BlockingIOError:
-            return False
-        except OSError:  # reset, or no connection
-            data = b""
-        if not data:
-            self.close()
-        if not self._is_closing:
-            self._on_data(data)
-        return True
-
-    def _writable(self) -> None:
-        try:
-            while self._unsent:
-                count = self._socket.send(self._unsent, _socket.MSG_DONTWAIT | _socket.MSG_NOSIGNAL)
-                del self._unsent[:count]
-        except BlockingIOError:
-            pass
-        except OSError:  # reset, or no connection
-            self.close()
-            if not self._is_closing:
-                self._on_data(b"")
-            return
-        if len(self._unsent) < self._charge.held_bytes:
-            self._charge.set(len(self._unsent))
-        if self._unsent:
-            self._watch.set(None if self._is_patient else self._readable, self._writable)
-        elif self._is_closing:
-            self.close()
-        elif self._watch.on_writable is not None:
-            self._watch.set(self._readable, None)

@@ -16,6 +16,7 @@ from pct.job.keepers import Keepers
 from pct.job.output import Output
 from pct.job.progress import JobState, Progress
 from pct.job.release import Release
+from pct.job.saving import Saving
 from pct.tree.collective import SELF
 from pct.tree.group import Group
 
@@ -33,6 +34,7 @@ class Losses:
         ends: Ends,
         output: Output,
         release: Release,
+        saving: Saving,
     ) -> None:
         self._job_id = message.job_id
         self._group = group
@@ -42,14 +44,17 @@ class Losses:
         self._ends = ends
         self._output = output
         self._release = release
+        self._saving = saving
 
     def peer_gone(self, event: PeerGone, now: float) -> list[Action]:
         """A peer is out of reach. It may have nothing to do with this job."""
+        actions = self._saving.peer_gone(event)
         if event.peer in (self._group.parent, self._group.adopter):
-            return self._parent_lost(now)
+            return [*actions, *self._parent_lost(now)]
         if event.peer in self._group.children:
-            return self._child_lost(self._group.children[event.peer], event.text, now)
-        return []
+            place = self._group.children[event.peer]
+            return [*actions, *self._child_lost(place, event.text, now)]
+        return actions
 
     # -- above ------------------------------------------------------------
 
@@ -57,7 +62,7 @@ class Losses:
         """Ask the next ancestor; if there is none, end the job here."""
         adopter = self._group.lose_parent(now)
         if adopter is None:
-            return self._release.end_alone(now)
+            return [*self._saving.cut_off(), *self._release.end_alone(now)]
         self._output.hold()
         return [Send(adopter, wire.Orphan(self._job_id, self._group.place))]
 
@@ -75,6 +80,7 @@ class Losses:
         if self._group.parent != event.source:  # yod may have missed completions
             actions += [Send(event.source, message) for message in self._ends.told()]
         self._group.be_reset(event.source)
+        self._saving.reset_by(event.source)
         actions += self._release.end_alone(now)
         self._progress.released.awaited &= {SELF}
         return actions
@@ -96,6 +102,7 @@ class Losses:
             if heir in released.awaited:
                 peer = self._group.inherit(heir, now)
                 if is_ending:  # it answers Released even if the job never reached it
+                    actions += self._saving.rescue_with(peer)
                     actions.append(Send(peer, load.AllDone(self._job_id)))
         return actions
 
@@ -112,6 +119,7 @@ class Losses:
         actions: list[Action] = [Send(source, wire.Adopted(self._job_id))]
         if signal_number := self._keepers.last_signal:
             actions.append(Send(source, load.Signal(self._job_id, signal_number)))
+        actions += self._saving.rescue_with(source)
         if self._progress.state is JobState.ENDING:
             actions.append(Send(source, load.AllDone(self._job_id)))
         return actions
@@ -127,7 +135,9 @@ class Losses:
 
         bebopd and yod see to nodes that have been given up.
         """
-        actions = self._release.end_alone(now) if self._group.is_abandoned(now) else []
+        actions: list[Action] = []
+        if self._group.is_abandoned(now):
+            actions = [*self._saving.cut_off(), *self._release.end_alone(now)]
         for place in self._group.take_missing(now):
             self._progress.released.drop(place)
         return actions

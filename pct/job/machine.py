@@ -86,7 +86,7 @@ class Job:
         store_bytes: int = JOB_STORE_BYTES,
         gpus: tuple[Gpu, ...] = (),
         unkillable_s: float = float("inf"),
-        cores: Given = (),
+        cores: Given | None = None,
         site: Site | None = None,
     ) -> None:
         self.job_id = message.job_id
@@ -122,11 +122,11 @@ class Job:
         self._loading = loading = Loading(*around, failures, objects, wiring, starting)
         self._forming = forming = Forming(*known, objects, starting, loading)
         self._killing = killing = Killing(message, keepers, unkillable_s)
-        self._saving = saving = Saving(message, credential, ranks, group, progress, keepers, ends)
+        self._saving = saving = Saving(*known[:2], ranks, *around[1:], keepers, ends, output)
         self._release = release = Release(
             *around, keepers, wiring, ends, output, killing, hooks, saving, looking
         )
-        self._losses = losses = Losses(*around, failures, keepers, ends, output, release)
+        self._losses = losses = Losses(*around, failures, keepers, ends, output, release, saving)
         shared = (progress, failures, keepers, output, wiring, ends)
         parts = (*shared, forming, loading, starting, saving, looking, killing, release, losses)
         self._parts: dict[type, Any] = {type(part): part for part in parts}
@@ -240,7 +240,7 @@ class Job:
 
     def _advance(self, now: float) -> list[Action]:
         """Leave the state if it is over, and the next one if that is over as well."""
-        actions = [*self._hooks.advance(now), *self._saving.advance()]
+        actions = [*self._hooks.advance(now), *self._saving.advance(now)]
         while (method := ADVANCES.get(self.state)) is not None:
             step = self._call(method, now)
             if step is None:

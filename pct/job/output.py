@@ -71,7 +71,7 @@ class Output:
     @property
     def is_held_back(self) -> bool:
         """Output waits for credit: the reader of the job's output is slow, not this node."""
-        return any(relay.is_paused for relay in self.relays.values())
+        return any(relay.is_held_back for relay in self.relays.values())
 
     # -- up ---------------------------------------------------------------
 

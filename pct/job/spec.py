@@ -56,7 +56,7 @@ def keeper_spec(
     wireup: Wireup,
     listen_nid: int = 0,
     gpus: tuple[Gpu, ...] = (),
-    cores: Given = (),
+    cores: Given | None = None,
 ) -> keeper.KeeperSpec:
     """The specification for the ranks of the load at its place.
 
@@ -76,7 +76,7 @@ def keeper_spec(
         for member in members
     )
     counted = counted_environments(ranks, member_of, arguments.members, gpus)
-    bound = _bound(ranks, member_of, arguments.members, cores) if cores else {}
+    bound = _bound(ranks, member_of, arguments.members, cores) if cores is not None else {}
     specs = tuple(
         keeper.RankSpec(
             rank,
@@ -97,7 +97,9 @@ def keeper_spec(
     if (where := message.checkpoints) is not None:
         specs = tuple(
             replace(
-                each, environment=each.environment + environment.for_checkpoints(where, each.rank)
+                each,
+                environment=each.environment
+                + environment.for_checkpoints(where, message.place, each.rank),
             )
             for each in specs
         )
@@ -159,12 +161,12 @@ def _bound(
     """The processors of ranks whose members want them bound."""
     from pct.cores import dealt  # most jobs bind nobody
 
-    cores_of = {
-        number: (member.cores, binding.threads, binding.is_whole)
+    bound = {
+        number: (member.cores, binding)
         for number, member in enumerate(members)
         if member.needs is not None and (binding := member.needs.binding) is not None
     }
-    return dealt(ranks, member_of, cores_of, cores)
+    return dealt(ranks, member_of, bound, cores)
 
 
 def goes_alone(message: Load) -> bool:

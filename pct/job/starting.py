@@ -74,7 +74,7 @@ class Starting:
         self.ranks = spec.ranks_at(message, message.place)
         self.own_held: set[int] = set()
         self.gpus: tuple[Gpu, ...] = ()
-        self.cores: Given = ()
+        self.cores: Given | None = None
         self.looking: Looking
         self._message = message
         self._job_id = message.job_id

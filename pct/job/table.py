@@ -64,6 +64,10 @@ _ALWAYS: dict[type[Event], Method] = {
     events.HookEnded: Starting.hook_ended,
     events.SaverReady: Saving.ready,
     events.SaverEnded: Saving.ended,
+    rare_events.RankSaved: Saving.saved,
+    rare_events.ShareRead: Saving.share_read,
+    rare_events.ShareKept: Saving.share_kept,
+    rare_events.ShareDrained: Saving.share_drained,
     rare_events.LookerEnded: Looking.ended,
     rare_events.UseRead: Looking.use_read,
     rare_events.RemoteAsked: Output.remote_asked,
@@ -130,6 +134,7 @@ FROM_YOD: dict[JobState, MessageRules] = {
         **_DOWN,
         load.StartWorld: Starting.spawn,
         group.Begin: Saving.begin,
+        group.GoOn: Saving.go_on,
         group.Look: Looking.look,
     },
     JobState.ENDING: {
@@ -137,6 +142,7 @@ FROM_YOD: dict[JobState, MessageRules] = {
         load.Go: Progress.late,
         load.AllDone: Progress.late,
         group.Begin: Progress.late,
+        group.GoOn: Progress.late,
         group.Look: Progress.late,
     },
 }
@@ -154,6 +160,7 @@ FROM_PARENT: dict[JobState, MessageRules] = {
         **_TO_OTHERS,
         load.StartWorld: Starting.spawn,
         group.Begin: Saving.begin,
+        group.GoOn: Saving.go_on,
         group.Look: Looking.look,
     },
     JobState.ENDING: {
@@ -162,6 +169,7 @@ FROM_PARENT: dict[JobState, MessageRules] = {
         load.Go: Progress.late,
         load.AllDone: Progress.late,
         group.Begin: Progress.late,
+        group.GoOn: Progress.late,
         group.Look: Progress.late,
     },
 }
@@ -218,7 +226,13 @@ MESSAGES: dict[Sender, dict[JobState, MessageRules]] = {
 }
 
 # From any sender, in every state: method(MessageReceived, now)
-FROM_ANYBODY: MessageRules = {load.Reset: Losses.reset, group.Orphan: Losses.adopt}
+FROM_ANYBODY: MessageRules = {
+    load.Reset: Losses.reset,
+    group.Orphan: Losses.adopt,
+    group.Share: Saving.share,
+    group.ShareTaken: Saving.share_taken,
+    group.Rescue: Saving.rescue,
+}
 
 
 def method_for(sender: Sender, state: JobState, message: Message) -> Method:

@@ -191,11 +191,11 @@ def for_gpus(gpus: tuple[Gpu, ...]) -> tuple[bytes, ...]:
     )
 
 
-def for_checkpoints(where: Checkpoints, rank: int) -> tuple[bytes, ...]:
+def for_checkpoints(where: Checkpoints, place: int, rank: int) -> tuple[bytes, ...]:
     """Tell a rank where it saves itself, and where it has, if it goes on from there."""
     own = b"/rank.%d" % rank
-    place = b"/".join((where.directory, where.collecting.encode()))
-    found: tuple[bytes, ...] = (b"YOD_CHECKPOINT_DIR=" + place + own,)
+    here = b"/".join(where.saved_in(place))
+    found: tuple[bytes, ...] = (b"YOD_CHECKPOINT_DIR=" + here + own,)
     if where.restart:
         found += (b"YOD_RESTART_DIR=" + where.restart + own,)
     return found

@@ -100,6 +100,7 @@ int main (void)
         .listen_pid = PTLX_NO_LISTEN,
         .unix_path = path,
         .partition_key = test_key,
+        .liveness_ms = 600 * 1000, /* none is asked whether it is there */
     };
     struct crowd crowd = { end, (uint64_t)n, 2 };
     char directory[] = "/tmp/yod-idle-XXXXXX";

@@ -57,6 +57,29 @@ def quiet(seconds: float = 0.01, code: int = 0) -> Program:
     return Program(steps)
 
 
+def closer(seconds: float) -> Program:
+    """Writes, closes its output, goes on for so long, and exits."""
+
+    def steps(rank: int, size: int) -> Steps:
+        yield "write", 1, 1000
+        yield ("close output",)
+        yield "compute", seconds
+        yield "exit", 0
+
+    return Program(steps)
+
+
+def writer(writes: int, largest: int) -> Program:
+    """Writes so much, in growing pieces, and exits."""
+
+    def steps(rank: int, size: int) -> Steps:
+        for number in range(writes):
+            yield "write", 1, 1 + largest * number // writes
+        yield "exit", 0
+
+    return Program(steps)
+
+
 def pmi_steps(rank: int, size: int, inside: Callable[[bytes], Steps] | None = None) -> Steps:
     """A whole conversation: put, barrier, get a neighbour's, barrier, finalize.
 

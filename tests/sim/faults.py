@@ -66,7 +66,7 @@ class Fault(Struct, frozen=True):
         phase: strikes when yod enters it, and ``delay_s`` later.
         back_s: a killed process starts again after this, a network heals; negative:
             at the end of the run.
-        is_silent: the whole host is without power.
+        is_silent: the whole host is without power; a PCT is stopped for too long.
         place: of the inner node, leaf, keeper or link, drawn from those there are.
         times: presses.
     """
@@ -141,6 +141,8 @@ class Faults:
                     pct.stopped_until = self.sim.clock.now + abs(fault.back_s)
                     number = pct.number
                     self.sim.trouble("a node stops", lambda truth: number in truth.nodes)
+                    if fault.is_silent:
+                        self.sim.network.give_up(pct.process)
             case Victim.USER:
                 for number in range(fault.times):
                     self.sim.clock.after(number * 1.1, yod.press)

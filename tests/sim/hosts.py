@@ -243,7 +243,7 @@ class PctActor(Actor):
                     socket.hang_up()
             case rare_events.AnswerRemote() | rare_events.PauseRemote():
                 self.mounts.perform(action)
-            case events.HelperAction():
+            case events.HelperAction() | rare_events.HoldOutput():
                 self.savers.perform(action)
             case events.DropJob(job_id):
                 self._drop(job_id)

@@ -16,6 +16,7 @@ from native.port.port import ObjectArrived, ObjectFailed, ObjectSent
 from native.wire import codec, pmi
 from native.wire.alloc import NodeSpec
 from native.wire.base import Message
+from native.wire.group import Begin
 from native.wire.io import Lines
 from native.wire.load import (
     Arguments,
@@ -54,6 +55,7 @@ class Reader(Enum):
     SLOW = "slow"
     STOPS = "stops for some seconds"
     LEAVES = "leaves early"
+    FAILS = "yod's output is closed, or its device full"
 
 
 class Job(Struct):
@@ -100,6 +102,7 @@ class YodActor(Actor):
         self.has_reset = False  # from now on nodes tell it again what a parent may have kept
         self.checkpoints: list[bytes] = []
         self.answers: list[str] = []  # why there was no checkpoint; empty: there was one
+        self.was_rescued = False  # a checkpoint, after nodes were lost while they drained it
         self.has_ended = False
         self.has_lied = False  # then no rule holds for its own job but that it ends
         self.began_at = sim.clock.now
@@ -229,6 +232,8 @@ class YodActor(Actor):
             case Send(target, message):
                 if isinstance(message, Load) and self.truth is not None:
                     self.truth.arity = message.arity
+                if isinstance(message, Begin) and self.truth is not None:
+                    self.truth.forget_marks()
                 if isinstance(message, StartWorld) and self.truth is not None:
                     self.truth.add_world(message)
                 self.has_reset |= isinstance(message, Reset)
@@ -253,6 +258,13 @@ class YodActor(Actor):
                 self.answers.append(text)
                 if not text:
                     self.checkpoints.append(path)
+            case events.Rescue():
+                self._rescue()
+            case events.MarkOutput(path):
+                assert self.truth is not None
+                chosen = self.job.checkpointing
+                if not path or chosen is None or not chosen.local:
+                    self.truth.demand_marked()
             case events.ServeRemote():
                 self.server.perform(action)
             case events.Suspend():
@@ -285,6 +297,15 @@ class YodActor(Actor):
                 self._look()
             case _:
                 raise AssertionError(f"no case for {action!r}")
+
+    def _rescue(self) -> None:
+        """The nodes have ended: what they have drained is a checkpoint, if all of it is there."""
+        truth = self.truth
+        assert truth is not None
+        self.was_rescued = bool(truth.drained_nodes) and truth.unsaved_rank() is None
+        if self.was_rescued:
+            truth.checkpoints += 1
+            self.checkpoints.append(b"/scratch/checkpoint.%d" % truth.checkpoints)
 
     def _detach(self, is_hangup: bool) -> None:
         """Keep what the terminal has not taken, and what comes; there may be no room for it."""
@@ -326,6 +347,13 @@ class YodActor(Actor):
             self.has_left = True
             self.presses.append(signal.SIGPIPE)
             self.handle(events.Interrupted(signal.SIGPIPE))
+            self._was_written(stream, count)
+            return
+        if self.job.reader is Reader.FAILS:
+            self.has_left = True
+            if self.truth is not None:
+                self.truth.trouble.add("yod's output cannot be written")
+            self.handle(events.OutputFailed("Bad file descriptor"))
             self._was_written(stream, count)
             return
         if self.job.reader is Reader.FAST:

@@ -130,6 +130,15 @@ class Network:
         if noticed < duration_s:
             self.clock.after(noticed, lambda: self._break_between(pair))
 
+    def give_up(self, process: Process) -> None:
+        """Its kernel takes every byte, and it answers nobody: its peers give it up in time."""
+
+        def give_up() -> None:
+            for connection in list(process.connections.values()):
+                self._break(connection, "does not answer; it may be stopped", 0.0, drops_all=True)
+
+        self.clock.after(self.clock.rng.uniform(*LIVENESS_S), give_up)
+
     def _break_between(self, pair: frozenset[str]) -> None:
         for process in list(self.processes.values()):
             for connection in list(process.connections.values()):

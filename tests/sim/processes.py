@@ -29,7 +29,7 @@ class Pipe:
         self._held = 0
         self._waiting: tuple[int, Callable[[], None]] | None = None
         self._reader: Callable[[bytes], None] | None = None
-        self._is_paused = False
+        self._is_paused = self._is_held_back = False
         self._is_scheduled = False
         self._left: int | None = None
 
@@ -66,9 +66,20 @@ class Pipe:
         self._is_paused = is_paused
         self._look()
 
+    def hold(self, is_on: bool) -> None:
+        """Read what there is now, and no more; or read on."""
+        was_on, self._is_held_back = self._is_held_back, is_on
+        left = 0 if was_on or not is_on else self._held
+        while left and (reader := self._reader) is not None:
+            count = min(left, READ_BYTES)
+            left -= count
+            reader(self._take(count))
+        self._look()
+
     def finish(self) -> None:
         """What is in the pipe now is the last, whoever may still write."""
         self._left = self._held
+        self._is_held_back = False
         self._look()
 
     def close(self) -> None:
@@ -76,7 +87,8 @@ class Pipe:
         self._reader = None
 
     def _look(self) -> None:
-        if self._reader is None or self._is_paused or self._is_scheduled:
+        is_read = self._reader is not None and not self._is_paused and not self._is_held_back
+        if not is_read or self._is_scheduled:
             return
         if self._held or not self.writers or self._left is not None:
             self._is_scheduled = True
@@ -85,7 +97,7 @@ class Pipe:
     def _read(self) -> None:
         self._is_scheduled = False
         reader = self._reader
-        if reader is None or self._is_paused:
+        if reader is None or self._is_paused or self._is_held_back:
             return
         count = min(self._held, READ_BYTES)
         if self._left is not None:
@@ -93,17 +105,20 @@ class Pipe:
             self._left -= count
         elif not count and self.writers:
             return
+        if not count:
+            self._reader = None
+        reader(self._take(count))
+        self._look()
+
+    def _take(self, count: int) -> bytes:
         data = self._truth.text(self._rank, self._stream, self._start, count)
         self._start += count
         self._held -= count
-        if not count:
-            self._reader = None
         if self._waiting is not None and count:
             rest, done = self._waiting
             self._waiting = None
             self.write(rest, done)
-        reader(data)
-        self._look()
+        return data
 
 
 class UnixProcess:

@@ -114,6 +114,11 @@ class RankProcess(UnixProcess):
                 for pipe in self.pipes:
                     pipe.open()
                 clock.after(1e-4, lambda: self.advance(b""))
+            case ("close output",):
+                for pipe in self.pipes:
+                    pipe.close_writer()
+                self.pipes = []
+                clock.after(1e-5, lambda: self.advance(b""))
             case "fork", float(seconds), bool(is_own_group):
                 self._fork(seconds, is_own_group)
                 clock.after(1e-4, lambda: self.advance(b""))

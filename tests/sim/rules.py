@@ -11,6 +11,7 @@
 9. An answered drain or restart keeps jobs from a node until it is resumed or has restarted.
 10. A restart that is not forced ends no job.
 11. Every job that was granted has one final row in the history, and it says no more than is known.
+12. No job has slots longer than its time limit, and the grace in which bebopd has its nodes end it.
 
 A rule that holds at each moment is checked at the event that could break it. A rule that
 holds in the end is checked when a yod exits, or when the partition has come to rest.
@@ -34,12 +35,13 @@ from yod.launch.checkpoints import WRITTEN_STATUS
 from yod.launch.phases import Phase
 
 if TYPE_CHECKING:
+    from tests.sim.allocators import BebopdActor
     from tests.sim.hosts import PctActor
     from tests.sim.launchers import YodActor
     from tests.sim.truth import JobTruth
     from tests.sim.world import Sim
 
-RELAY_SLACK_BYTES = 130 * 1024  # the last message of a window; what was read before a pause
+RELAY_SLACK_BYTES = 484 * 1024  # the last message of a window; what was read before a pause
 
 _GAP = re.compile(r"(\d+) bytes of (?:rank \d+'s output|the output of ranks [\d,-]+) are lost")
 
@@ -118,6 +120,21 @@ def check_past(sim: Sim, row: Row) -> None:
         return
     if not any(each.job_id == row.job_id and each.end().state is row.state for each in reports):
         raise Violation(f"rule 11: nobody knows that job {row.job_id} is COMPLETED")
+
+
+def check_limits(bebopd: BebopdActor) -> None:
+    """Rule 12, on the nodes that bebopd reaches."""
+    sim, machine = bebopd.sim, bebopd.machine
+    limits = sim.limits
+    grace_s = limits.kill_wait_s + limits.overtime_s + limits.silent_s + 4 * limits.end_s
+    for row in machine.accounting:
+        over_s = sim.unix_time() - row.began - row.time_s - grace_s
+        job = machine.jobs.get(row.job_id)
+        if not row.time_s or over_s < 0 or job is None:
+            continue
+        nodes = [node for number in job.holdings if (node := machine.nodes.get(number))]
+        if any(node.is_up for node in nodes):
+            raise Violation(f"rule 12: job {job.job_id} is there {over_s:.0f} s too long: {nodes}")
 
 
 def check_restart(pct: PctActor) -> None:

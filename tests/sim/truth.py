@@ -7,6 +7,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from native.wire.alloc import Grant
+from native.wire.io import STREAMS
 from native.wire.load import StartWorld
 from native.wire.pmix import AddWorld
 from native.wire.rank import ENTRY
@@ -81,6 +82,7 @@ class JobTruth:
         self.input_bytes = 0
         self.pieces: dict[int, list[bytes]] = {}  # of shared input, by the rank that has read them
         self.at_end: set[int] = set()  # ranks that have come to its end
+        self.endless: set[int] = set()  # ranks that write one line without an end
         self.gaps: dict[tuple[int, int], int] = {}  # bytes that yod has told as lost
         self.worlds = [World(0, 0, self.size)]
         self.has_refused = False  # a spawn
@@ -89,12 +91,23 @@ class JobTruth:
         self._tokens: dict[int, World] = {}
         self._started: set[int] = set()
         self.saved_nodes: set[int] = set()  # since the last checkpoint
+        self.drained_nodes: set[int] = set()  # of what they have saved since
         self.checkpoints = 0  # that are whole
+        self._marks: dict[tuple[int, int], int] = {}  # of what ranks had written
         self.committed: dict[int, bytes] = {}
         self._fences: dict[tuple[object, int], Fence] = {}
         self._fences_of: dict[tuple[object, int], int] = {}  # what, rank -> how many so far
         if len(self.node_of) != self.size:
             raise Violation(f"job {self.job_id}: {len(self.node_of)} ranks, {self.size} asked")
+
+    def unsaved_rank(self) -> int | None:
+        """A rank that a checkpoint would lack, which was asked for last; None: none is."""
+        unsaved = set(self.nodes) - (self.drained_nodes or self.saved_nodes)
+        ended = {rank for rank, (status, _) in self.ends.items() if not status}
+        lacking = (
+            rank for rank in range(self.size) if self.node_of[rank] in unsaved and rank not in ended
+        )
+        return next(lacking, None)
 
     def world_of(self, rank: int) -> World:
         """The world of a rank."""
@@ -186,8 +199,27 @@ class JobTruth:
 
     def text(self, rank: int, stream: int, offset: int, count: int) -> bytes:
         """What a rank writes at an offset."""
+        if rank in self.endless:
+            return b"x" * count
         first = (offset + 7 * rank + 3 * stream) % 94
         return _TEXT[first : first + count]
+
+    def mark(self, rank: int) -> None:
+        """A rank is saved now, and goes on."""
+        for stream in STREAMS:
+            self._marks[rank, stream] = self._produced.get((rank, stream), 0)
+
+    def forget_marks(self) -> None:
+        """Another checkpoint is begun: what was marked for one that failed is of no use."""
+        self._marks.clear()
+
+    def demand_marked(self) -> None:
+        """yod has what was written when the ranks were saved, and nothing more."""
+        for (rank, stream), mark in self._marks.items():
+            if (found := self.received(rank, stream)) != mark:
+                text = f"rule 16: job {self.job_id}: {found} of {mark} bytes of rank {rank}"
+                raise Violation(f"{text} are there at the checkpoint")
+        self._marks.clear()
 
     def written(self, rank: int, stream: int, count: int) -> None:
         """A rank has written; the pipe has it."""
@@ -395,6 +427,11 @@ class JobTruth:
     def reported(self, rank: int) -> None:
         """Its keeper has told its PCT."""
         self.was_reported.add(rank)
+
+    @property
+    def heard_usr1(self) -> dict[int, int]:
+        """How many SIGUSR1 the handler of each rank has seen."""
+        return self._usr1
 
     def note_usr1(self, rank: int) -> None:
         """A handler has seen SIGUSR1."""

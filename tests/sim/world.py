@@ -198,6 +198,8 @@ class Sim:
         """After every event."""
         if isinstance(actor, PctActor):
             rules.check_pct(actor)
+        elif isinstance(actor, BebopdActor):
+            rules.check_limits(actor)
 
     def phase_entered(self, yod: YodActor, phase: Phase) -> None:
         """A yod's phase has changed: faults wait for that."""

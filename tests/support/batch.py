@@ -107,7 +107,7 @@ class Jobs:
 def brokers() -> list[int]:
     """The brokers below this process."""
     ours = descendants(os.getpid())
-    return [pid for pid in ours if "yodjob broker " in f"{command_line(pid)} "]
+    return [pid for pid in ours if " broker " in f"{command_line(pid)} "]
 
 
 @pytest.fixture

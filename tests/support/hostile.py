@@ -32,7 +32,7 @@ STRINGS = (
 )
 TEXTS = ("", "\0", "n\0", "node0", "\x1b[2J", "\u20ac" * 40, "a\nb")
 FLOATS = (0.0, 1e-300, 0.001, 30.0, float(1 << 40), -1.0, float("inf"), float("nan"))
-KINDS = {cls.__struct_config__.tag: inspect.type_info(cls) for cls in codec.MESSAGES}
+KINDS = {cls.__struct_config__.tag: inspect.type_info(cls) for cls in codec.every_message()}
 
 
 class Maker:

@@ -23,6 +23,8 @@ from tests.support.place import MARK, Place
 from tests.support.wait import LIMIT_S, wait_until
 
 SETTLE_S = LIMIT_S  # a kill takes a moment to be done
+_ENDED = ([], ["Z"], ["X"])
+_KTHREADD = 2  # the parent of the kernel's threads
 _STORE = re.compile(r"/yod-store-[^/]*$")
 _IN_STORE = re.compile(r"(.*/yod-store-[^/]*)(/.*)?$")
 
@@ -34,11 +36,24 @@ def processes() -> list[int]:
 
 def descendants(unix_pid: int) -> set[int]:
     """Processes below this one that have not ended."""
-    parents: dict[int, int] = {}
-    for pid in processes():
-        fields = _stat_fields(pid)
-        if fields and fields[0] not in "ZX":
-            parents[pid] = int(fields[1])
+    return _below(unix_pid, _parents())
+
+
+def marked(*marks: str) -> set[int]:
+    """Processes with one of these marks in their environment."""
+    return _marked(_parents(), marks)
+
+
+def _parents() -> dict[int, int]:
+    """The processes that have not ended, and the parent of each; but for the kernel's threads."""
+    stats = {pid: _stat_fields(pid) for pid in processes()}
+    parents = {pid: int(fields[1]) for pid, fields in stats.items() if fields[:1] not in _ENDED}
+    if _read(_KTHREADD, "stat").startswith(b"2 (kthreadd)"):  # in a container it may be anybody
+        return {pid: parent for pid, parent in parents.items() if parent != _KTHREADD}
+    return parents
+
+
+def _below(unix_pid: int, parents: dict[int, int]) -> set[int]:
     found = {unix_pid}
     grown = True
     while grown:
@@ -48,10 +63,22 @@ def descendants(unix_pid: int) -> set[int]:
     return found - {unix_pid}
 
 
-def marked(*marks: str) -> set[int]:
-    """Processes with one of these marks in their environment."""
+def _below_neighbours(parents: dict[int, int]) -> set[int]:
+    """The other workers of this run of tests, and what is below them: of no test of ours."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        return set()
+    neighbours = {pid for pid, parent in parents.items() if parent == os.getppid()}
+    neighbours.discard(os.getpid())
+    return neighbours.union(*(_below(pid, parents) for pid in neighbours))
+
+
+def _has_ended(unix_pid: int) -> bool:
+    return _stat_fields(unix_pid)[:1] in _ENDED
+
+
+def _marked(unix_pids: Iterable[int], marks: Iterable[str]) -> set[int]:
     wanted = {f"{MARK}={mark}".encode() for mark in marks}
-    return {pid for pid in processes() if not wanted.isdisjoint(_read(pid, "environ").split(b"\0"))}
+    return {pid for pid in unix_pids if not wanted.isdisjoint(_read(pid, "environ").split(b"\0"))}
 
 
 def command_line(unix_pid: int) -> str:
@@ -93,6 +120,7 @@ class Watch:
 
     def __init__(self, place: Place) -> None:
         self._places: list[Marked] = [place]
+        self._late: set[int] = set()  # processes that were still there
         self._processes = self._own_processes()
         self._files = place.files()
         self._shared = _shared_files()
@@ -133,15 +161,25 @@ class Watch:
     def check(self) -> None:
         """Raise AssertionError that lists what is left, once it had time to go."""
         try:
-            wait_until(lambda: not self._left(), SETTLE_S)
+            wait_until(self._is_clean, SETTLE_S)
         except AssertionError:
             if left := self._left():
                 raise AssertionError("left behind: " + "; ".join(left)) from None
 
+    def _is_clean(self) -> bool:
+        """Nothing is left. All is looked at again when the processes that were there have gone."""
+        self._late = self._constant({pid for pid in self._late if not _has_ended(pid)})
+        return not self._late and not self._left()
+
+    def _constant(self, unix_pids: set[int]) -> set[int]:
+        """Those of the processes that do not come and go by themselves."""
+        if not unix_pids:
+            return unix_pids
+        return unix_pids - set().union(*(varying() for varying, _, _ in self._varying))
+
     def _left(self) -> list[str]:
-        more_processes = self._own_processes() - self._processes
-        if more_processes:
-            more_processes -= set().union(*(varying() for varying, _, _ in self._varying))
+        more_processes = self._constant(self._own_processes() - self._processes)
+        self._late = more_processes
         left = [f"process {pid} ({command_line(pid)})" for pid in sorted(more_processes)]
         for place in self._places:
             left += [
@@ -172,7 +210,10 @@ class Watch:
         )
 
     def _own_processes(self) -> set[int]:
-        return descendants(os.getpid()) | marked(*(place.mark for place in self._places))
+        parents = _parents()
+        below = _below(os.getpid(), parents)
+        elsewhere = parents.keys() - below - _below_neighbours(parents)
+        return below | _marked(elsewhere, [place.mark for place in self._places])
 
 
 def _counts(unix_pids: Iterable[int]) -> dict[int, int]:
@@ -250,12 +291,21 @@ def _stat_fields(unix_pid: int) -> list[str]:
 
 
 def _read(unix_pid: int, name: str) -> bytes:
-    """A file of /proc/PID; empty when the process has ended, or is another user's."""
+    """A file of /proc/PID; empty when the process has ended, or is another user's.
+
+    Each test reads hundreds of them; a file object for each would take twice as long.
+    """
+    pieces = []
     try:
-        with open(f"/proc/{unix_pid}/{name}", "rb", buffering=0) as file:
-            return file.readall()
+        descriptor = os.open(f"/proc/{unix_pid}/{name}", os.O_RDONLY)
+        try:
+            while piece := os.read(descriptor, 1 << 16):
+                pieces.append(piece)
+        finally:
+            os.close(descriptor)
     except OSError:
         return b""
+    return b"".join(pieces)
 
 
 def _shared_files() -> set[str]:

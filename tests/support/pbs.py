@@ -1,4 +1,4 @@
-"""A stand-in for OpenPBS: jobs on hosts of namespaces, `pbsdsh` and `qstat` as the real ones are.
+"""A stand-in for OpenPBS: jobs on hosts of namespaces, and its commands as the real ones are.
 
 It is no scheduler. What was seen of OpenPBS 23.06.06 and a naive launcher trips over:
 
@@ -23,7 +23,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +84,19 @@ sys.exit(153)
 """
 
 
+_QSUB = """\
+#!{python} -S
+import json, pathlib, socket, sys
+if len(sys.argv) != 2:
+    sys.exit("usage: {name} OPERAND")
+operand = pathlib.Path(sys.argv[1]).read_text() if "{name}" == "qsub" else sys.argv[1]
+end = socket.socket(socket.AF_UNIX)
+end.connect({path!r})
+end.sendall(json.dumps({{"{name}": operand}}).encode() + b"\\n")
+print(end.makefile().read(), end="")
+"""
+
+
 class Pbs:
     """The server, and the moms of all hosts, in a thread of the test.
 
@@ -91,7 +104,9 @@ class Pbs:
         directory: for commands, jobs and their output.
 
     Attributes:
-        bin: the directory of `pbsdsh` and `qstat`.
+        bin: the directory of its commands.
+        taken: makes a job of a script that is handed in by the command.
+        is_late: that command answers when the job is over.
     """
 
     def __init__(self, directory: Path, hosts: Sequence[Host]) -> None:
@@ -105,9 +120,12 @@ class Pbs:
         self._socket.bind(path)
         self._socket.listen()
         self._job_by_id: dict[str, Job] = {}
+        self.taken: Callable[[str], Job] | None = None
+        self.is_late = False
         words = {"python": sys.executable, "path": path, "directory": str(self.jobs)}
-        for name, text in (("pbsdsh", _PBSDSH), ("qstat", _QSTAT)):
-            (self.bin / name).write_text(text.format(**words))
+        texts = {"pbsdsh": _PBSDSH, "qstat": _QSTAT, "qsub": _QSUB, "qdel": _QSUB}
+        for name, text in texts.items():
+            (self.bin / name).write_text(text.format(name=name, **words))
             (self.bin / name).chmod(0o755)
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
@@ -138,6 +156,20 @@ class Pbs:
     def _converse(self, connection: socket.socket) -> None:
         with connection, connection.makefile("rb") as lines:
             asked = json.loads(lines.readline())
+            if "qsub" in asked and self.taken is not None:
+                job = self.taken(asked["qsub"])
+                for answers in (not self.is_late, self.is_late):
+                    if answers:
+                        with contextlib.suppress(OSError):  # nobody waits for it any more
+                            connection.sendall(f"{job.id}\n".encode())
+                            connection.shutdown(socket.SHUT_WR)
+                    else:
+                        job.script.wait()
+                        job.kill()
+                return
+            if "qdel" in asked:
+                self._job_by_id[asked["qdel"]].qdel()
+                return
             job = self._job_by_id.get(asked["PBS_JOBID"])
             if job is None or job.cookie != asked["PBS_JOBCOOKIE"] or job.is_ending:
                 connection.sendall(b"pbsdsh: tm_init failed, rc = TM_ESYSTEM (17000)\n")

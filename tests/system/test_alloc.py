@@ -220,13 +220,12 @@ def test_steps_in_the_background_end_with_the_allocation(anywhere):
 
 @pytest.mark.parametrize("how", ["signal", "time", "cancel", "command"])
 def test_the_ranks_of_steps_have_time_to_end_whatever_ends_the_allocation(anywhere, how, tmp_path):
-    rank = "trap 'echo told; sleep 0.3; echo done >> $OUT; exit 0' TERM; echo up; read x < $FIFO"
-    fifo = tmp_path / "fifo"
-    os.mkfifo(fifo)
+    # A signal before `read` would be seen behind it; `wait` looks whether one has come.
+    rank = "trap 'echo told; sleep 0.3; echo done >> $OUT; exit 0' TERM; echo up; sleep 600 & wait"
     ends = "read line" if how == "command" else "wait"
     script = f'yod -sz 2 sh -c "$RANK" & {ends}'
     time_words = ("-time", "10") if how == "time" else ()
-    env = {"RANK": rank, "OUT": str(tmp_path / "out"), "FIFO": str(fifo)}
+    env = {"RANK": rank, "OUT": str(tmp_path / "out")}
     process = start(anywhere, *time_words, "-sz", "2", "sh", "-c", script, env=env)
     job_id = read_until(process.stderr.fileno(), b"\n").decode().split()[2].rstrip(":")
     read_until(process.stdout.fileno(), b"up\nup\n")

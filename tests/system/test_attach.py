@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import signal
@@ -190,6 +191,33 @@ def test_without_a_partition_a_detached_job_can_be_cancelled(env):
         assert yodjob(here, env, "cancel", job_id).status == 0
         assert b"told\n" in terminal.stdout.read()
         terminal.wait(timeout=LIMIT_S)
+
+
+def test_what_is_said_of_its_nodes_and_its_time_is_said_of_the_job(start_local, tmp_path, env):
+    nodes = tmp_path / "nodes"
+    nodes.write_text("node0\nnode1 features=big\n")
+    queues = tmp_path / "queues.toml"
+    queues.write_text('[[queue]]\nname = "day"\n[[queue]]\nname = "night"\n')
+    where = ("--nodes-file", nodes, "--queues", queues)
+    partition = start_local(2, slots=2, bebopd_options=where)
+    say = ("printenv", "YOD_NODE")
+
+    def row(*words: str, **more: str) -> dict:
+        job_id = detach(partition, {**env, **more}, *words, *say)
+        assert yodjob(partition, env, "wait", job_id).status == 0
+        shown = yodjob(partition, env, "show", "--json", job_id).out
+        return json.loads(shown)["jobs"][0]
+
+    big = row("--constraint", "big", "-time", "30", "-queue", "night")
+    assert (big["nodes"], big["time_s"], big["queue"]) == ([1], 1800.0, "night")
+    alone = row("--exclusive", "--switches", "1", YODJOB_QUEUE="night")
+    assert (alone["slots"], alone["node_count"], alone["queue"]) == (2, 1, "night")
+    short = detach(partition, env, "-time", "0:01", "sleep", "600")
+    assert yodjob(partition, env, "wait", short).status == 124
+    refused = partition.yod("--detach", "--constraint", "none", "true", env=env)
+    assert refused.status != 0 and "no node" in refused.err
+    nice = partition.yod("--detach", "-nice", "true", env=env)
+    assert "--detach and -nice exclude each other" in nice.err
 
 
 def test_what_cannot_be_detached_says_why_at_once(env):

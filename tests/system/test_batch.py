@@ -15,8 +15,7 @@ from native.wire import batch
 from native.wire.alloc import NodeSpec
 from native.wire.batch import TASK_MAX_BYTES
 from partition.find import discover
-from partition.status import query
-from partition.status.reached import reached
+from partition.find.talking import reached, talk
 from partition.submit.message import submission, wrapped
 from tests.support.nobody import as_nobody
 from tests.support.partition import BIN, finish
@@ -53,7 +52,7 @@ def test_a_list_that_is_longer_than_a_slice_has_every_job_once(jobs):
                 ids.append(answer.job_id)
                 return True
 
-            query.talk(*opened, where.name, LIMIT_S, message, take)
+            talk(*opened, where.name, LIMIT_S, message, take)
 
         for _ in range(SLICE_ROWS + 1):
             tell(submission(wrapped("true"), NodeSpec(1), "", 0.0, "", "/dev/null"))

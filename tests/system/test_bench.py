@@ -37,7 +37,12 @@ def test_placements_are_compared_on_a_trace(tmp_path):
 
 def test_queue_policies_are_compared_and_drawn(tmp_path):
     picture = tmp_path / "queues.png"
-    words = [sys.executable, "queueing.py", "--jobs", "20", "--nodes", "32", "--plot", picture]
+    size = ["--jobs", "20", "--nodes", "32", "--faults", "3"]
+    words = [sys.executable, "queueing.py", *size, "--plot", picture]
     done = subprocess.run(words, cwd=BENCH, check=True, capture_output=True, text=True)
     assert done.stdout.count("starts are kept |") == 2
+    heads, _, *rows = [line for line in done.stdout.splitlines() if line.startswith("|")][:6]
+    fairness, lost = (heads.split("|").index(f" {name} ") for name in ("fairness", "lost"))
+    assert all(0 < float(each.split("|")[fairness]) <= 1 for each in rows)
+    assert all(int(each.split("|")[lost]) > 0 for each in rows)
     assert picture.read_bytes().startswith(b"\x89PNG")

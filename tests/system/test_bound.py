@@ -30,6 +30,15 @@ def sockets(tmp_path):
 
 
 @pytest.fixture
+def halves(tmp_path):
+    """The environment of a host that has one socket of two cores, each in a NUMA node."""
+    rows = [(cpu, 0, str(cpu)) for cpu in BOTH]
+    numa = {nth: str(cpu) for nth, cpu in enumerate(BOTH)}
+    root = write_tree(tmp_path / "root", rows, online=",".join(map(str, BOTH)), numa=numa)
+    return {"YOD_FSROOT": str(root)}
+
+
+@pytest.fixture
 def threads(tmp_path):
     """The environment of a host that has one core of two threads."""
     siblings = ",".join(map(str, BOTH))
@@ -73,6 +82,33 @@ def test_a_rank_has_all_threads_of_its_core_or_those_that_are_asked_for(start_lo
     assert cpus_of(one.yod("--threads-per-core", "1", *SAY)) == EACH[:1]
 
 
+def test_a_rank_may_use_all_of_the_socket_or_of_the_numa_node_that_its_core_is_of(
+    start_local, halves
+):
+    one = start_local(1, slots=4, env=halves)
+    assert cpus_of(one.yod("-sz", "2", "--bind", "numa", *SAY)) == EACH
+    assert cpus_of(one.yod("-sz", "2", "--bind", "socket", *SAY)) == [BOTH] * 2
+    assert cpus_of(one.yod("-sz", "2", "--bind", "core", *SAY)) == EACH
+    assert cpus_of(one.yod("-sz", "2", "--bind", "none", *SAY)) == [tuple(CPUS)] * 2
+    wide = one.yod("--bind", "numa", "--cores-per-rank", "2", "true")
+    assert "2 cores of one NUMA node for each rank requested, the largest has 1" in wide.err, wide
+
+
+def test_the_picture_of_a_binding_is_what_the_ranks_of_one_host_have(embedded, halves):
+    words = ("-sz", "2", "--bind", "socket")
+    drawn = embedded.yod(*words, "--dry-run", *SAY, env=halves)
+    first, second = BOTH
+    text = f"processors {first}-{second}" if second == first + 1 else f"processors {first},{second}"
+    for line in (
+        "  socket 0, NUMA node 0: [0-1]",
+        "  socket 0, NUMA node 1: [0-1]",
+        f"  rank 0: socket 0, {text}",
+        f"  rank 1: socket 0, {text}",
+    ):
+        assert line in drawn.out.splitlines(), drawn
+    assert cpus_of(embedded.yod(*words, *SAY, env=halves)) == [BOTH] * 2
+
+
 def test_a_later_job_has_other_cores_until_the_first_gives_its_own_back(start_local, sockets):
     one = start_local(1, slots=4, env=sockets)
     hold = ("sh", "-c", "echo up; read line")
@@ -113,12 +149,13 @@ def test_the_embedded_partition_binds_ranks_too(embedded):
 def test_steps_have_cores_of_those_that_their_allocation_has(start_local, sockets):
     one = start_local(1, slots=4, env=sockets)
     say = f'{SAY[0]} -c "{SCRIPT}"'
-    script = f"yod {say}; yod --ranks-per-core 1 {say}; yod -sz 2 --ranks-per-core 1 true"
+    steps = ("", "--ranks-per-core 1", "--bind socket")
+    script = "; ".join(f"yod {step} {say}" for step in steps) + "; yod -sz 2 --bind core true"
     hold = one.start_yod("--ranks-per-core", "1", "sh", "-c", "echo up; read line")
     read_until(hold.stdout.fileno(), b"up\n")
     words = ("-quiet", "-sz", "1", "--ranks-per-socket", "1", "sh", "-c", script)
     done = finish(one.start_command(BIN / "yodjob", "alloc", *words))
-    assert done.out == f"0 {CPUS[1]}\n" * 2, done
+    assert done.out == f"0 {CPUS[1]}\n" * 3, done
     assert done.status == 125
     hold.communicate(b"\n", timeout=LIMIT_S)
 

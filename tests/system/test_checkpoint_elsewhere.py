@@ -80,7 +80,7 @@ def test_criu_writes_ranks_down_only_on_nodes_where_it_works(start_local, tmp_pa
     found = {-1: "", 0: str(broken), 1: program}
     local = start_local(2, env=lambda node: {"YOD_CRIU": found[node]})
     said = f"no feature criu: {broken} check: no such kernel"
-    wait_until(lambda: said in local.pcts[0].text(), what="the end of the trial")
+    wait_until(lambda: said in local.pcts[0].log.read_text(), what="the end of the trial")
     env = {"PATH": f"{os.path.dirname(program)}:{os.environ['PATH']}"}
     by_criu = ("--checkpoint-dir", "kept", "--checkpoint-by", "criu")
     say = ("sh", "-c", "echo $YOD_NODE")
@@ -95,7 +95,7 @@ def test_criu_writes_ranks_down_only_on_nodes_where_it_works(start_local, tmp_pa
     found[1] = str(broken)
     local.pcts[1].stop()
     local.replace_pct(1)
-    wait_until(lambda: said in local.pcts[1].text(), what="the end of the trial")
+    wait_until(lambda: said in local.pcts[1].log.read_text(), what="the end of the trial")
     done = local.yod(*by_criu, *say, cwd=tmp_path, env=env)
     assert (done.status, done.err) == (
         125,

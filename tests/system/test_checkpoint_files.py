@@ -113,6 +113,13 @@ class Study:
 
     def checkpoint(self, yod: subprocess.Popen[bytes]) -> Done:
         """Have one made while the ranks write, and wait until they have written more."""
+        done = finish(self.ask(yod))
+        for rank in range(self.count):
+            self.grows(rank, self.file(rank).stat().st_size)
+        return done
+
+    def ask(self, yod: subprocess.Popen[bytes]) -> subprocess.Popen[bytes]:
+        """Ask for one."""
         found: list[str] = []
 
         def has_id() -> bool:
@@ -123,10 +130,7 @@ class Study:
 
         wait_until(has_id, what="the id of the job")
         words = (BIN / "yodjob", "checkpoint", found[0])
-        done = finish(self.partition.start_command(*words, env=self.env))
-        for rank in range(self.count):
-            self.grows(rank, self.file(rank).stat().st_size)
-        return done
+        return self.partition.start_command(*words, env=self.env)
 
     def killed_behind_one(self, *words: str) -> None:
         """A job is written down, goes on writing, and is killed."""

@@ -128,6 +128,29 @@ def test_a_daemon_tells_the_service_manager_that_it_is_ready(site, start):
         assert manager.recv(100) == b"READY=1"
 
 
+# A daemon that finds a directory of the test's in the place of the journal's.
+WITH_JOURNAL = """mount -t tmpfs none /run && mkdir -p /run/systemd/journal &&
+mount --bind "$0" /run/systemd/journal && exec "$@" """
+
+
+@pytest.mark.usefixtures("needs_root")
+def test_daemons_log_to_the_journal(site, start):
+    (site / "j").mkdir()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as journal:
+        journal.bind(str(site / "j/socket"))
+        journal.settimeout(LIMIT_S)
+        run = ("unshare", "--mount", "sh", "-c", WITH_JOURNAL, site / "j")
+        _, address = start(*run, BIN / "bebopd", "--log", "journal")
+        entry = journal.recv(4096).decode().splitlines()
+        assert {"PRIORITY=6", "SYSLOG_IDENTIFIER=bebopd"} < set(entry)
+        assert any(line.startswith("MESSAGE=partition main at ") for line in entry)
+        start(*run, BIN / "pct", "--bebopd", address, "--name", "n0", "--log", "journal")
+        while "SYSLOG_IDENTIFIER=pct" not in entry:
+            entry = journal.recv(4096).decode().splitlines()
+        assert "YOD_NODE=n0" in entry
+        assert not (site / "bebopd.log").exists()
+
+
 @pytest.mark.parametrize("daemon", ["bebopd", "pct"])
 def test_systemd_finds_nothing_wrong_with_a_unit(tmp_path, daemon):
     text = subprocess.check_output([BIN / "yodctl", "unit", daemon], text=True)

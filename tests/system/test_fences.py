@@ -91,12 +91,15 @@ def test_a_pct_that_hangs_holds_nobody_up(ask: Path, needs_root: None) -> None:
 
 
 SERVES = """
-import sys
+import os, socket, sys
 from native.loop.reactor import Reactor
 from pct.host.cgroups.fences import Fences
+from pct.host.cgroups.own import SOCKET_KIND
 reactor, (_, path, devices, uid) = Reactor(), sys.argv
 owner_of = {17: int(uid), 18: 1}.get
-fences = Fences(reactor, path, frozenset({devices.encode()}), owner_of)
+listener = socket.socket(socket.AF_UNIX, SOCKET_KIND)
+listener.bind(b"\\0" + os.fsencode(os.path.basename(path)))
+fences = Fences(reactor, listener, path, frozenset({devices.encode()}), owner_of)
 reactor.watch(0, reactor.stop)
 print("listens", flush=True)
 reactor.run()

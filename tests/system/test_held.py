@@ -111,3 +111,39 @@ def test_a_rank_that_is_killed_while_it_is_held_ends_the_job(embedded, program):
     assert b"rank 1" in err
     assert b"killed by SIGKILL before its entry" in err
     assert yod.returncode == 125
+
+
+@pytest.mark.parametrize(("answer", "status"), [(b"y\n", 0), (b"n\n", 125)], ids=["y", "n"])
+def test_a_user_who_is_asked_sees_the_nodes_and_decides(anywhere, answer, status):
+    with on_a_terminal(anywhere, "-alloc", "-sz", "3", "echo", "gone") as (yod, terminal):
+        said = read_until(terminal, LAST_WORDS)
+        assert b"yod: all ranks are held at their entry, on " in said
+        assert re.search(rb"^yod:   \S+ \(node \d+\): ranks? 0", said, re.MULTILINE)
+        assert b"gone" not in said
+        os.write(terminal, answer)
+        shown = read_until(terminal, b"gone\n", times=3) if status == 0 else b""
+        assert yod.wait(timeout=LIMIT_S) == status
+    assert shown.count(b"gone\n") == 3 * (status == 0)
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [(("-batch",), "the job is not interactive"), (("-attach",), "-attach holds the ranks, too")],
+    ids=["batch", "attach"],
+)
+def test_nobody_is_asked_where_nobody_could_answer_or_who_attaches(embedded, options, why):
+    with embedded.start_yod(*options, "-alloc", "true", stdin=subprocess.DEVNULL) as yod:
+        if "-attach" in options:
+            read_until(yod.stderr.fileno(), f"yod: -alloc is ignored: {why}\n".encode())
+            yod.send_signal(signal.SIGTERM)
+            yod.communicate(timeout=LIMIT_S)
+        else:
+            _, err = yod.communicate(timeout=LIMIT_S)
+            assert err.decode() == f"yod: -alloc is ignored: {why}\n"
+
+
+def test_show_tells_what_is_launched_and_launches_it(embedded):
+    done = finish(embedded.start_yod("-show", "-sz", "2", "echo", "ran"))
+    assert (done.status, done.out) == (0, "ran\nran\n")
+    assert re.search(r"^yod: yod \d\S+\n", done.err)
+    assert re.search(r"^yod: ranks 0-1: \S+/echo ran\nyod: mpi: ", done.err, re.MULTILINE)

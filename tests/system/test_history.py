@@ -110,12 +110,10 @@ def test_what_happens_to_nodes_is_told_with_its_cause(start_local):
     wait_until(lambda: "lost" in yodctl("events", "0").out)
     lines = yodctl("events", "1").out.splitlines()
     said = [line.split("  ", 1)[1] for line in lines]
-    assert said[-3:] == [
-        "node 1 (node1)  up",
-        "node 1 (node1)  drained by root: fan",
-        "node 1 (node1)  resumed by root",
-    ]
+    assert "node 1 (node1)  up" in said
+    assert said[-2:] == ["node 1 (node1)  drained by root: fan", "node 1 (node1)  resumed by root"]
     found = json.loads(yodctl("events", "--json").out)["events"]
-    assert [each["event"] for each in found if each["node"] == 0][-2:] == ["up", "lost"]
+    *before, last = (each["event"] for each in found if each["node"] == 0)
+    assert "up" in before and last == "lost"
     partition.replace_pct(0)
     assert "restarted" in yodctl("events", "0", "-n", "1").out

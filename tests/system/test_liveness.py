@@ -35,11 +35,11 @@ def test_a_stopped_pct_is_a_lost_node(start_local, node):
     with local.start_yod("-sz", "3", *ENDLESS, env=QUICK) as yod:
         count_up(yod, 3)
         with stopped(local.pcts[node].unix_pid):
-            line = read_until(yod.stderr.fileno(), b"\n").decode()
-            _, err = yod.communicate(timeout=LIMIT_S)
-            assert yod.returncode == 125, line + err.decode()
+            said = read_until(yod.stderr.fileno(), b"\n")
+            said += yod.communicate(timeout=LIMIT_S)[1]
+            assert yod.returncode == 125, said
+            line, *rest = (line.removeprefix("yod: ") for line in said.decode().splitlines())
             assert f"node {node} (node{node}) was lost" in line and "stopped" in line
-            rest = [line.removeprefix("yod: ") for line in err.decode().splitlines()]
             assert f"rank {node} on node{node}: lost with node node{node}" in rest
             if node:  # without a root nodes end by themselves, and may have nobody to tell
                 assert any(line.endswith(": killed by yod (SIGKILL)") for line in rest), rest
@@ -58,9 +58,10 @@ def sockets(unix_pid: int) -> int:
 def test_pcts_close_a_connection_that_no_job_needs_and_open_it_for_the_next(start_local):
     local = start_local(2, slots=1, env={"YOD_PEER_IDLE_S": "0.1"})
     pcts = [pct.unix_pid for pct in local.pcts]
+    alone = [sockets(pid) for pid in pcts]
     assert local.yod("-sz", "2", "true") == (0, "", "")
     wait_until(lambda: set(local.states()) == {"free"})
-    alone = [wait_until(lambda pid=pid: sockets(pid) == 2 and 2, what=pid) for pid in pcts]
+    wait_until(lambda: [sockets(pid) for pid in pcts] == alone)
     with local.start_yod("-sz", "2", *ENDLESS) as yod:
         count_up(yod, 2)
         joined = [sockets(pid) for pid in pcts]

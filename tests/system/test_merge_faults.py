@@ -16,7 +16,7 @@ from tests.support.wait import LIMIT_S, unread, wait_until
 
 NODES = 4
 ENOUGH_BYTES = 50_000
-LINES = 30_000  # more than the windows hold
+LINES = 120_000  # more than pipes, pieces and windows hold
 SMALL = {"YOD_OUTPUT_WINDOW_BYTES": "65536", "YOD_LINE_ROOM_BYTES": "65536"}
 # Lines that all ranks have alike, and every tenth one of the rank's own; a write for each line.
 # Without an end they are written slowly: a rank may begin late on a loaded machine.

@@ -156,3 +156,29 @@ def test_a_pilot_is_a_job_of_oar_on_all_of_its_nodes(oar):
 
 
 PILOT_HOST: Mapping[str, str] = {"YOD_PILOT_HOST": "node0", "PYTHONPATH": str(BIN.parents[1])}
+
+
+UNSEEN = """
+import yod.pilot as rp
+with rp.Session("s") as session:
+    pilot = rp.PilotManager(session).submit_pilots(
+        {"resource": "oar.here", "nodes": 1, "runtime": 5})
+    pilot.wait(timeout=100)
+print(pilot.state, pilot.reason)
+"""
+
+
+@pytest.mark.long
+def test_a_pilot_whose_nodes_do_not_see_its_directory_says_so(oar):
+    directory = oar.directory / "unseen"
+    directory.mkdir()
+    for host in oar.nodes:
+        host.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", directory], check=True)
+    try:
+        done = finish(oar.start([sys.executable, "-c", UNSEEN], cwd=directory, env=PILOT_HOST))
+    finally:
+        for host in oar.nodes:
+            host.run(["umount", directory], check=True)
+    assert done.err == ""
+    why = rf"Cannot create \.stdout and \.stderr files in {directory} on the node node\d"
+    assert re.fullmatch(rf"FAILED oar job \d+: Error \({why}\)\n", done.out), done.out

@@ -153,7 +153,7 @@ def test_processes_that_pbs_leaves_behind_are_shown_and_those_of_ranks_are_kille
     job = site.qsub(script, [0, 1], YOD_HEALTH_S="0.2")
     wait_until(lambda: " rogue " in job.output.read_text())
     (line,) = (line for line in job.output.read_text().splitlines() if " rogue " in line)
-    whose = "node 0 has rogue processes of pbs job 0.pbs, which PBS does not end"
+    whose = "node 0 with rogue processes of pbs job 0.pbs, which PBS does not end"
     assert re.fullmatch(whose + r": \d+ \(sleep\), \d+ \(sleep\)", line)
     job.qdel()
     all_gone(site.hosts, "/bin/pct", "sleep 612", "sleep 613", "sleep 614")

@@ -194,10 +194,10 @@ def test_tasks_are_canceled_wherever_they_are(tmgr, pilot):
 
 
 def test_thousands_of_tasks_are_canceled_at_once(tmgr, pilot):
-    tmgr.submit_tasks([shell("sleep 60") for _ in range(3000)])
+    tmgr.submit_tasks([shell("sleep 60") for _ in range(10_000)])
     tmgr.cancel_tasks()
     states = tmgr.wait_tasks(timeout=LIMIT_S)
-    assert states == [rp.CANCELED] * 3000
+    assert states == [rp.CANCELED] * 10_000
 
 
 def test_a_task_starts_within_its_time_or_fails(tmgr, pilot):
@@ -243,14 +243,50 @@ def test_files_are_brought_before_and_after(tmgr, pilot):
     assert "the source is missing" in lost.reason
 
 
+def test_a_task_with_cleanup_leaves_what_was_brought_and_nothing_else(tmgr, pilot):
+    tasks = tmgr.submit_tasks(
+        [
+            shell("echo a > a; echo b", cleanup=True, output_staging=["a > kept"]),
+            shell("echo a > a; echo b; exit 3", cleanup=True),
+            shell("echo a > a; echo b", cleanup=True, sandbox="own/one"),
+            shell("echo a > a; echo b", cleanup=True, output_staging=["a > pilot:///here"]),
+            shell("echo a > a; echo b"),
+        ]
+    )
+    ended = [rp.DONE, rp.FAILED, rp.DONE, rp.DONE, rp.DONE]
+    assert tmgr.wait_tasks(timeout=LIMIT_S) == ended
+    assert [task.stdout for task in tasks] == ["b\n"] * 5
+    assert [os.path.exists(task.sandbox) for task in tasks] == [False] * 4 + [True]
+    assert Path("kept").read_text() == "a\n"
+    assert Path(pilot.pilot_sandbox, "here").read_text() == "a\n"
+    assert Path(pilot.pilot_sandbox, "own").is_dir()
+
+
+def test_output_of_a_pilot_is_brought_when_it_ends(session):
+    pmgr, tmgr = rp.PilotManager(session), rp.TaskManager(session)
+    asked = {"cores": 1, "runtime": 5, "output_staging": ["sum > results/sum"]}
+    pilots = pmgr.submit_pilots([dict(asked), dict(asked)])
+    tmgr.add_pilots(pilots[0])
+    pilots[1].wait(rp.PMGR_ACTIVE, LIMIT_S)
+    task = tmgr.submit_tasks(shell("echo 7 > ../sum"))
+    assert task.wait(timeout=LIMIT_S) == rp.DONE
+    pmgr.cancel_pilots()
+    assert pmgr.wait_pilots(timeout=LIMIT_S) == [rp.CANCELED, rp.FAILED]
+    assert Path("results/sum").read_text() == "7\n"
+    assert pilots[1].reason.startswith("pilot pilot.0001: task:///sum > client:///results/sum: ")
+    here = pmgr.submit_pilots({"cores": 1, "candidate_hosts": "n1"})
+    assert here.wait(timeout=LIMIT_S) == rp.FAILED
+    assert here.reason.endswith("'candidate_hosts': local.localhost has no choice of hosts")
+
+
 def test_a_task_is_canceled_while_its_files_are_brought(tmgr, pilot, monkeypatch):
-    gate = threading.Event()
+    gate, real = threading.Event(), staging.bring_all
 
     def bring_all(directives, roots):
         gate.wait(LIMIT_S)
-        return staging.bring_all(directives, roots)
+        return real(directives, roots)
 
-    monkeypatch.setattr("yod.pilot.files.bringer.bring_all", bring_all)
+    monkeypatch.setattr("yod.pilot.files.staging.bring_all", bring_all)
     Path("in.txt").write_text("text")
     task = tmgr.submit_tasks(shell("touch ../ran", input_staging=["in.txt"]))
     assert task.wait(rp.TMGR_STAGING_INPUT, LIMIT_S) == rp.TMGR_STAGING_INPUT
@@ -345,6 +381,18 @@ def test_others_wait_for_a_service(tmgr, pilot):
     assert service.state == rp.AGENT_EXECUTING
     service.cancel()
     assert service.wait(timeout=LIMIT_S) == rp.CANCELED
+
+
+@pytest.mark.parametrize("state", [rp.PMGR_ACTIVE_PENDING, rp.PMGR_ACTIVE])
+def test_tasks_wait_for_a_service_that_runs_elsewhere(tmgr, pilot, state):
+    pilot.wait(state)
+    task = tmgr.submit_tasks(shell("echo $RP_INFO_DB_1", services=["db.1"]))
+    if state == rp.PMGR_ACTIVE:
+        wait_until(lambda: "the service db.1" in task.why, what="it waits for the service")
+    pilot.register_service("db.1", "host:7")
+    assert (task.wait(timeout=LIMIT_S), task.stdout) == (rp.DONE, "host:7\n")
+    with pytest.raises(UsageError, match="cannot name a service"):
+        pilot.register_service("", "host:7")
 
 
 def test_pilots_come_while_tasks_wait_and_go_when_they_are_idle(pmgr, tmgr):

@@ -14,6 +14,7 @@ from bench.support.slurm import Slurm, missing
 from tests.support.hosts import Hosts
 from tests.support.leaks import marked
 from tests.support.partition import BIN, Done, finish
+from tests.support.pilot_calls import CALLS, EXPECTED, TASKS
 from tests.support.pilots import check_profiles
 from tests.support.place import Place
 from tests.support.wait import wait_until
@@ -91,38 +92,8 @@ def site(nodes: Site, place: Place) -> Iterator[Site]:
         subprocess.run(["rm", "-r", path], check=True)
 
 
-SCRIPT = """
-import os, sys
-import yod.pilot as rp
-from pathlib import Path
-
-def shell(script, **entries):
-    return rp.TaskDescription({"executable": "sh", "arguments": ["-c", script], **entries})
-
-def square(n):
-    return n * n
-
-Path("in.dat").write_text("from the application\\n")
-with rp.Session("s") as session:
-    pmgr, tmgr = rp.PilotManager(session), rp.TaskManager(session)
-    pilot = pmgr.submit_pilots({"resource": "slurm.here", "cores": 4, "runtime": 5})
-    tmgr.add_pilots(pilot)
-    assert pilot.wait(rp.PMGR_ACTIVE, timeout=110) == rp.PMGR_ACTIVE, pilot.reason
-    task = tmgr.submit_tasks(shell("cat in.dat; hostname >where",
-        input_staging=["in.dat"], output_staging=["where > where.1"]))
-    mpi = tmgr.submit_tasks(shell("hostname", ranks=2, ranks_per_node=1))
-    call = tmgr.submit_tasks({"mode": rp.TASK_FUNCTION, "function": square, "args": [7]})
-    print(tmgr.wait_tasks(timeout=110), [each.reason for each in (task, mpi, call)])
-    print(repr(task.stdout), Path("where.1").read_text() in ("node0\\n", "node1\\n"))
-    print(sorted(mpi.stdout.split()), call.return_value)
-    print(Path("s/client.sock.tcp").read_text().split()[2], pilot.job.job_id, flush=True)
-    sys.stdin.read()
-print(pilot.state, pilot.reason)
-"""
-
-
 def test_a_job_on_nodes_with_files_of_their_own_runs_tasks_and_all_comes_home(site):
-    running = site.start(sys.executable, "-c", SCRIPT, stdin=subprocess.PIPE)
+    running = site.start(sys.executable, "-c", TASKS, "slurm.here", stdin=subprocess.PIPE)
     assert running.stdout is not None
     lines = [running.stdout.readline().decode() for _ in range(4)]
     assert lines[:3] == [
@@ -148,6 +119,13 @@ def test_a_job_on_nodes_with_files_of_their_own_runs_tasks_and_all_comes_home(si
     assert site.on_nodes("find", site.data, "-type", "f", "-name", "*.dat") == ["", ""]
 
 
+@pytest.mark.long
+def test_functions_raptors_and_executors_run_in_such_jobs(site):
+    done = site.run(CALLS, "slurm.here")
+    assert done.err == "", done.out
+    assert done.out.splitlines() == EXPECTED.splitlines()
+
+
 BEGIN = """
 import yod.pilot as rp
 with rp.Session("s") as session:
@@ -155,6 +133,17 @@ with rp.Session("s") as session:
         {"resource": "slurm.here", "cores": 4, "runtime": 5})
     pilot.wait(timeout=110)
 print(pilot.state, pilot.reason)
+"""
+WITH_BACKUP = """
+import yod.pilot as rp
+with rp.Session("backup") as session:
+    tmgr = rp.TaskManager(session)
+    pilot = rp.PilotManager(session).submit_pilots(
+        {"resource": "slurm.here", "nodes": 1, "backup_nodes": 1, "runtime": 5})
+    tmgr.add_pilots(pilot)
+    task = tmgr.submit_tasks(rp.TaskDescription({"executable": "hostname"}))
+    task.wait(timeout=110)
+    print(pilot.state, task.state, task.slots[0]["node"])
 """
 OTHER_KEY = """\
 #!/bin/sh
@@ -188,12 +177,14 @@ def test_a_node_that_cannot_have_the_sandbox_fails_the_pilot_by_its_name(site):
     site.hosts[1].run(["mount", "-o", "remount,ro", site.data], check=True)
     try:
         done = site.run(BEGIN)
+        spare = site.run(WITH_BACKUP)
     finally:
         site.hosts[1].run(["mount", "-o", "remount,rw", site.data], check=True)
     assert done.err == ""
     (line,) = done.out.splitlines()
     assert line.startswith("FAILED the starters have ended on node1: mkdir: cannot create")
     assert line.endswith("Read-only file system")
+    assert (spare.err, spare.out) == ("", "PMGR_ACTIVE DONE node0\n")
 
 
 LOST = """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -11,7 +12,8 @@ from pathlib import Path
 import pytest
 
 import yod.pilot as rp
-from tests.support.wait import LIMIT_S, wait_until
+from tests.support.terminal import CTRL_C, a_terminal_of
+from tests.support.wait import LIMIT_S, read_until, unread, wait_until
 
 COMMAND = str(Path(sys.executable).parent / "yod-pilot")
 
@@ -65,10 +67,51 @@ def test_a_command_runs_for_each_line_and_a_second_time_for_those_that_failed(wo
     done = run(*words, text=text, status=1)
     assert "line.000003  exit code 1" in done.stderr
     assert "4 of 5 lines done" in done.stderr
+    assert "\r" not in done.stderr
     Path("three").touch()
     done = run(*words, text=text)
     assert "5 of 5 lines done" in done.stderr
     assert Path("all").read_text() == text
+
+
+def on_a_terminal(*words):
+    here = ("env", "-C", str(Path.cwd()))
+    line = (*here, COMMAND, "map", "-cores", "2", "--session", "m", *words)
+    return a_terminal_of(*line, env=os.environ)
+
+
+def test_on_a_terminal_one_line_says_how_far_a_map_is(work):
+    script = "while [ ! -e ../../../go{} ]; do sleep 0.01; done; echo so sorry >&2; [ {} = 1 ]"
+    Path("lines").write_text("1\n2\n")
+    with on_a_terminal("lines", "sh", "-c", script) as (process, terminal):
+        assert read_until(terminal, b"failed").startswith(b"\r0 of 2, 0 failed")
+        Path("go2").touch()
+        seen = read_until(terminal, b"\r1 of 2, 1 failed")
+        assert b"\n" not in seen
+        Path("go1").touch()
+        seen = read_until(terminal, b" lines done; ")
+        assert process.wait(LIMIT_S) == 1
+    shown, _, words = seen.partition(b"\n")
+    assert shown.endswith(b"\r2 of 2, 1 failed")
+    assert words.startswith(b"line.000002  exit code 1  so sorry\nyod-pilot: 1 of 2 lines done; ")
+
+
+def test_ctrl_c_on_a_terminal_leaves_the_line_whole(work):
+    Path("lines").write_text("60\n60\n")
+    with on_a_terminal("lines", "sleep") as (process, terminal):
+        read_until(terminal, b"\r0 of 2, 0 failed")
+        os.write(terminal, CTRL_C)
+        said = read_until(terminal, b"\n").replace(b"\r0 of 2, 0 failed", b"")
+        assert said in (b"\n", b"\n\n")  # click ends a line, too
+        assert process.wait(LIMIT_S) == 130
+    assert "2 CANCELED" in run("list").stdout
+
+
+def test_a_map_says_no_word_on_a_terminal_that_is_to_be_quiet(work):
+    Path("lines").write_text("1\n")
+    with on_a_terminal("-quiet", "lines", "true") as (process, terminal):
+        assert process.wait(LIMIT_S) == 0
+        assert unread(terminal) == 0
 
 
 def test_ctrl_c_ends_the_tasks_of_a_map(work):

@@ -193,7 +193,8 @@ def test_a_later_program_finds_values_and_raptors_again(place, tmp_path, monkeyp
         tmgr.wait_tasks("b", rp.AGENT_EXECUTING, timeout=LIMIT_S)
         session.close(terminate=False)
     with rp.Session("again") as session:
-        rp.PilotManager(session)
+        pmgr = rp.PilotManager(session)
+        pmgr.wait_pilots(state=rp.PMGR_ACTIVE, timeout=LIMIT_S)  # it can be given tasks at once
         tmgr = rp.TaskManager(session)
         (tmp_path / "go").touch()
         same = tmgr.submit_tasks(call(len, "other", uid="a"))

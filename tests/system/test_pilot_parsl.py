@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 
+from tests.support.extras import PYTHON
 from tests.support.partition import finish
 from tests.support.wait import LIMIT_S
 
@@ -42,7 +42,7 @@ with parsl.load(Config(executors=[executor], usage_tracking=0)):
 
 
 def test_apps_run_in_a_pilot_with_what_they_need(place, tmp_path):
-    command = [sys.executable, "-c", SCRIPT]
+    command = [PYTHON, "-c", SCRIPT]
     done = subprocess.run(
         command, cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT_S, check=False
     )
@@ -63,7 +63,7 @@ print(YodLauncher(options="--label")("echo $YOD_NODE_NAME; exit $YOD_RANK", 2, 2
 
 
 def test_the_workers_of_a_block_are_started_by_yod(start_local, tmp_path):
-    command = [sys.executable, "-c", LAUNCHER]
+    command = [PYTHON, "-c", LAUNCHER]
     made = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=True)
     partition = start_local(3, slots=2)
     done = finish(partition.start_command("/bin/sh", "-c", made.stdout, cwd=tmp_path))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 
 import pytest
 
+from tests.support.extras import PYTHON
 from tests.support.wait import LIMIT_S
 
 HEAD = """
@@ -68,7 +68,7 @@ executor.close()
 
 def run(script: str, cwd) -> list[str]:
     done = subprocess.run(
-        [sys.executable, "-c", HEAD + script],
+        [PYTHON, "-c", HEAD + script],
         cwd=cwd,
         capture_output=True,
         text=True,

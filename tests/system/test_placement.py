@@ -62,6 +62,33 @@ def test_a_job_stays_below_one_leaf_switch_where_it_fits(start_local, tmp_path):
     finish(yod)
 
 
+def test_a_job_gets_neighbours_on_the_curve_through_a_torus(start_local, tmp_path):
+    at = ((0, 0), (1, 1), (0, 1), (1, 0))  # the curve goes from node 0 over 2 and 1 to 3
+    lines = [f"node{number} at={x},{y}\n" for number, (x, y) in enumerate(at)]
+    (tmp_path / "nodes").write_text("".join(lines))
+    words = ["--nodes-file", tmp_path / "nodes", "--placement", "first-fit"]
+    partition = start_local(4, slots=1, bebopd_options=words)
+    assert nodes_of(partition, 2) == [0, 2]
+    yod = partition.start_yod("-list", "2", "sh", "-c", "echo up; exec sleep 600")
+    read_until(yod.stdout.fileno(), b"up\n")
+    assert nodes_of(partition, 2) == [1, 3]
+    yod.terminate()
+    finish(yod)
+
+
+def test_a_job_gets_neighbours_across_the_edge_of_a_torus(start_local, tmp_path):
+    lines = [f"node{number} at={number}\n" for number in range(5)]
+    (tmp_path / "nodes").write_text("".join(lines))
+    words = ["--nodes-file", tmp_path / "nodes", "--torus", "5"]
+    partition = start_local(5, slots=1, bebopd_options=words)
+    yod = partition.start_yod("-list", "1,3", "sh", "-c", "echo up; exec sleep 600")
+    read_until(yod.stdout.fileno(), b"up\nup\n")
+    assert nodes_of(partition, 2) == [0, 4]
+    assert nodes_of(partition, 3) == [0, 2, 4]
+    yod.terminate()
+    finish(yod)
+
+
 @pytest.fixture
 def jobs(start_local, tmp_path):
     """Of four nodes with a slot each, two below each leaf switch."""
@@ -141,6 +168,10 @@ def test_a_sites_own_policy_chooses_until_it_fails(start_local, installed):
     ("words", "error"),
     [
         (["--placement", "tree"], "--placement tree goes by the switches: say --topology FILE"),
+        (["--placement", "torus"], "--placement torus goes by a torus: say --torus SIZES"),
+        (["--torus", "4x4"], "--torus 4x4: the nodes file says no coordinates (at=X,Y,Z)"),
+        (["--torus", "4x"], "--torus 4x: sizes are numbers from 1, as in 8x8x4"),
+        (["--torus", "4", "--topology", "topology"], "--topology and --torus both say what is"),
         (["--placement", "odd"], "--placement odd: no such policy, nor an entry point of yod.sel"),
         (["--topology", "/nonexistent"], "topology /nonexistent: No such file or directory"),
         (["--topology", "topology"], "topology:1: there is no switch s9"),

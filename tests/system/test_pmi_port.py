@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import resource
+import select
 import socket
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 
 import pytest
 
+from native.loop import accepting
 from native.loop.reactor import Reactor
 from pct.host import pmi_port
 from pct.host.pmi_port import CONNECTIONS_PER_RANK, REPORTS_MAX, PmiPort, owner
@@ -232,6 +234,41 @@ def test_a_client_for_which_no_descriptor_is_left_is_hung_up_on() -> None:
         with server.client():
             server.serve(2)
             assert len(server.fds) == 1
+
+
+def test_a_port_that_has_no_descriptor_at_all_waits_and_does_not_spin(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    held: list[int] = []
+
+    def others_were_faster() -> int:
+        with suppress(OSError):
+            held.append(os.dup(0))
+        return -1
+
+    with serving(os.getuid()) as server:
+        monkeypatch.setattr(accepting, "_open_spare", others_were_faster)
+        clients = [server.client() for _ in range(2)]
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        next_fd = os.dup(0)
+        os.close(next_fd)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (next_fd, hard))
+        try:
+            server.serve(1)  # by the descriptor that was kept, and then there is none
+            for _ in range(5):
+                server.reactor.run_once(0.0)
+            assert not select.select([server.reactor], [], [], 0)[0]  # it waits for the time alone
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        assert len(server.refusals) == 1
+        until = time.monotonic() + LIMIT_S
+        while not server.fds and time.monotonic() < until:
+            server.reactor.run_once(accepting.PAUSE_S)
+        assert len(server.fds) == 1
+        for fd in held:
+            os.close(fd)
+        for client in clients:
+            client.close()
 
 
 def test_a_closed_port_is_closed_though_one_that_it_called_has_closed_it() -> None:

@@ -109,6 +109,15 @@ def test_a_shell_that_ignores_sigterm_ends_with_its_terminal(here):
         assert not is_raw(terminal)
 
 
+def test_a_terminal_hangs_up_once_more_for_what_has_forgotten_the_first_time(here):
+    """As bash does where SIGHUP comes just before it reads a line."""
+    text = "trap '' TERM; trap 'trap \"exit 7\" HUP' HUP; echo ready; while :; do read -r x; done"
+    with on_a_terminal(here, "--pty", "bash", "-c", text) as (yod, terminal):
+        read_until(terminal, b"ready")
+        yod.terminate()
+        assert yod.wait(timeout=LIMIT_S) == -signal.SIGTERM
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
 def test_a_yod_that_dies_leaves_the_terminal_as_it_was(here, number):
     """The process that the shell waits for gives the terminal back."""

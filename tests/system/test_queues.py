@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -203,6 +204,16 @@ def test_a_job_and_its_steps_end_for_one_of_another_queue(preempting):
     assert " PREEMPTED " in jobs.yodjob("history", free).out
 
 
+def test_a_job_whose_queue_is_not_preempted_keeps_its_slots(preempting):
+    jobs = preempting("cancel", '\n[[queue]]\nname = "kept"\n')
+    kept = jobs.submit("-queue", "kept", "-sz", "4", "--wrap", "echo up >said; read line <go")
+    jobs.said.until("up\n")
+    paid = jobs.submit("-queue", "paid", "-sz", "3", "--wrap", "true")
+    assert (jobs.state(kept), jobs.state(paid)) == ("RUNNING", "PENDING")
+    jobs.go.say()
+    assert [jobs.wait(kept), jobs.wait(paid)] == [0, 0]
+
+
 def test_a_job_waits_again_and_goes_on_when_the_other_has_ended(preempting):
     jobs = preempting("requeue", 'preempt_grace = "1:00"')
     script = """#YOD -queue free
@@ -233,3 +244,41 @@ def test_a_broker_that_its_owner_has_stopped_is_killed_for_another(preempting):
     paid = jobs.submit("-queue", "paid", "--wrap", "true")
     assert jobs.wait(paid) == 0
     assert jobs.wait(free) == 143
+
+
+def test_a_launch_without_a_time_limit_ends_with_that_of_its_queue(queues):
+    partition, file = queues.partition, queues.directory / "queues.toml"
+    file.write_text(RULES.replace('default_time = "1:00:00"', 'default_time = "0:01"', 1))
+    os.kill(partition.bebopd.unix_pid, signal.SIGHUP)
+    wait_until(lambda: "is in force" in partition.bebopd.text())
+    done = partition.yod("sleep", "600")
+    assert (done.status, "its queue's limit of 0:00:01 is over" in done.err) == (124, True), done
+    done = partition.yod("-time", "2-0", "true")
+    assert "queue day: max_time is 1-0:00:00, 2-0:00:00 asked for" in done.err, done
+
+
+def test_bebopd_keeps_to_the_limit_that_an_allocation_was_given(queues):
+    script = "yodjob update -time 29 $YOD_ALLOCATION; yodjob show --events $YOD_ALLOCATION"
+    done = queues.yodjob("alloc", "-queue", "short", "sh", "-c", script)
+    assert done.status == 0 and "the time limit is 0:29:00 now" in done.err, done
+    assert f"time limit 0:29:00, set by {ME}" in done.out
+    row = json.loads(queues.yodjob("history", "--json", "-n", "1").out)["jobs"][0]
+    assert (row["queue"], row["time_s"]) == ("short", 29 * 60)
+
+
+def test_a_launch_is_in_the_queue_that_it_names_and_so_is_one_of_srun(queues):
+    partition = queues.partition
+    assert partition.yod("-queue", "short", "-account", "physics", "true").status == 0
+    done = queues.yodjob("slurm", "srun", "-p", "short", "-n", "2", "true")
+    assert (done.status, done.err) == (0, "")
+    rows = json.loads(queues.yodjob("history", "--json", "-n", "2").out)["jobs"]
+    assert [(row["queue"], row["account"], row["time_s"]) for row in rows] == [
+        ("short", "physics", 600.0),
+        ("short", "physics", 600.0),
+    ]
+    done = partition.yod("-queue", "short", "-sz", "3", "true")
+    assert "queue short: per_job.slots is 2, 3 asked for" in done.err
+    done = partition.yod("-queue", "none", "true")
+    assert "no queue none here; there are day, short, long" in done.err
+    done = partition.yod("-account", "x" * 300, "true")
+    assert done.status != 0 and "no name" in done.err

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +16,7 @@ from bench.support import slurm as slurms
 from tests.support.leaks import marked
 from tests.support.partition import BIN, Done, down_of_a_job, finish
 from tests.support.place import Place
+from tests.support.processes import command_line
 from tests.support.wait import LIMIT_S, wait_until
 
 
@@ -200,6 +203,27 @@ def test_a_script_that_pbs_commands_hand_in_has_the_nodes_of_its_slurm_job(site,
     assert (len(said), set(said)) == (6, {"n0", "n1", "n2"})
 
 
+def test_processes_that_slurm_leaves_behind_are_shown_and_those_of_ranks_are_killed_with_the_job(
+    site,
+):
+    """Slurm's own way to find a job's processes (`proctrack/linuxproc`) knows no orphans."""
+    away = "</dev/null >/dev/null 2>&1 &"
+    script = (
+        f"(setsid sleep 621 {away}) ; (YOD_RANK=0 setsid sleep 622 {away}) ;"
+        " yod -sz 12 true; until pingd | grep ' rogue '; do :; done"
+    )
+    done = site.salloc("-N3", "--exclusive", script=script, env={"YOD_HEALTH_S": "0.2"})
+    assert done.status == 0, done.err
+    lines = [line for line in done.out.splitlines() if " rogue " in line]
+    whose = r"nodes? [0-9.]+ with rogue processes of slurm job \d+, which Slurm does not end"
+    match = re.fullmatch(whose + r": (\d+) \(sleep\), \d+ \(sleep\)", lines[0])
+    assert match, lines
+    left = int(match[1])
+    assert command_line(left) == "sleep 621"
+    os.kill(left, signal.SIGKILL)
+    wait_until(lambda: not [pid for pid in marked(site.place.mark) if "sleep" in command_line(pid)])
+
+
 @pytest.mark.parametrize("system", ["slurm", "pbs"])
 def test_a_sites_bebopd_holds_a_job_to_its_nodes(site, start_local, tmp_path, system):
     """By squeue, and by the qstat of PBS's commands for Slurm."""
@@ -221,3 +245,30 @@ def test_a_sites_bebopd_holds_a_job_to_its_nodes(site, start_local, tmp_path, sy
     assert (
         f"{system} has no job 999999 that runs" in finish(site.start("yod", "true", env=told)).err
     )
+
+
+@pytest.mark.parametrize("system", ["slurm", "pbs"])
+def test_what_runs_of_a_slurm_job_that_has_ended_is_a_rogue_session(
+    site, start_local, tmp_path, system
+):
+    if system == "pbs" and shutil.which("generate_pbs_nodefile") is None:
+        pytest.skip("needs slurm-wlm-torque")
+    options = ["--batch", system, "--interactive", "1"]
+    env = {"SLURM_CONF": site.env["SLURM_CONF"], "YOD_BATCH_WORD_S": "0.2"}
+    partition = start_local(3, bebopd_options=options, env=env)
+    host_file, out = tmp_path / "cplant-host", tmp_path / "out"
+    host_file.write_text(f"bebopd unix:{partition.socket}\n")
+    # Nothing of Slurm's ends this yod.
+    script = (
+        f"setsid yod -sz 2 sh -c 'echo go; exec sleep 600' >{out} 2>&1 </dev/null &"
+        f" until [ $(grep -c go {out}) = 2 ]; do :; done; echo $SLURM_JOB_ID"
+    )
+    there = {"CPLANT_HOST_FILE": str(host_file)}
+    job_id = site.salloc("-N2", script=script, env=there).out.strip()
+    wait_until(lambda: f"{system} job {job_id} has ended" in partition.bebopd.text())
+    mark = site.place.mark
+    wait_until(lambda: not any("sleep 600" in command_line(pid) for pid in marked(mark)))
+    # A node is for those who have no job.
+    assert finish(site.start("yod", "true", env=there)).status == 0
+    done = finish(site.start("yod", "-N", "2", "true", env=there))
+    assert "1 nodes are for jobs outside of batch jobs" in done.err

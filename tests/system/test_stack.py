@@ -71,6 +71,24 @@ def test_a_program_in_c_is_looked_at_and_a_stopped_one_is_named(here):
         yod.terminate()
 
 
+def test_where_tools_are_too_slow_for_all_ranks_the_kernel_tells_of_the_rest(embedded, tmp_path):
+    """A debugger that takes half a second for each of 40 ranks, of which a node has 4 at once."""
+    for name in ("gdb", "eu-stack"):
+        (tmp_path / name).write_text("#!/bin/sh\nsleep 0.5\n")
+        (tmp_path / name).chmod(0o755)
+    env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "YOD_LOOK_S": "4"}
+    with embedded.start_yod("-sz", "40", "sleep", "600", env=env) as yod:
+        wait_until(lambda: ids(embedded))
+        (job_id,) = ids(embedded)
+
+        def looked() -> str:
+            done = stack(embedded, job_id)
+            return done.out if "[0..39] sleep\n" in done.out else ""
+
+        assert "(in the kernel: " in wait_until(looked, what="all ranks in the tree")
+        yod.terminate()
+
+
 def test_a_job_that_is_not_there_has_no_stacks(here):
     done = stack(here, "local.77")
     assert (done.status, done.out) == (1, "")

@@ -439,6 +439,7 @@ def test_the_doctor_names_a_node_that_is_down_and_what_to_do(start_local):
     assert "the same on 2 nodes and here" in deep.out and "this host's on 2 nodes" in deep.out
     assert "all connections of a job over 2 nodes, both ways" in deep.out
     assert "libc.so.6" in deep.out and "within 1 s of bebopd's" in deep.out
+    assert "none hides users or processes of this host" in deep.out
     partition.pcts[1].kill()
     wait_until(lambda: run("yodctl", "doctor", env=partition.environment()).status == 1)
     found = run("yodctl", "doctor", env=partition.environment())

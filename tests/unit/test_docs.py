@@ -8,11 +8,11 @@ from pathlib import Path
 import click
 import pytest
 
-import allocator.cli
+import allocator.command.cli
 import ensemble.cli
 import partition.commands.every
 import partition.pingd
-import pct.cli
+import pct.command.cli
 import yod.cli
 import yod.pilot.command
 from native.options import of_click
@@ -62,8 +62,8 @@ COMMANDS_OF_YODJOB = {
 }
 
 OPTIONS = {
-    "bebopd": of_click(allocator.cli.command.params),
-    "pct": of_click(pct.cli.command.params),
+    "bebopd": of_click(allocator.command.cli.command.params),
+    "pct": of_click(pct.command.cli.command.params),
     "pingd": of_click(partition.pingd.command.params),
     "yod": yod.cli.OPTIONS,
     "ensemble": of_click(ensemble.cli.command.params),

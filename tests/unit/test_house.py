@@ -24,7 +24,9 @@ PACKAGES = ("native", "allocator", "pct", "yod", "partition", "ensemble")
 
 # Those that a user starts, and what they may import that others may not.
 COMMANDS = {
-    *("allocator.cli", "pct.cli", "yod.cli", "yod.command", "yod.agent", "yod.cr"),
+    *("allocator.command.main", "allocator.command.cli", "allocator.command.daemon"),
+    *("pct.command.main", "pct.command.cli", "pct.command.daemon"),
+    *("yod.cli", "yod.command", "yod.agent", "yod.cr"),
     *("partition.pingd", "partition.yodctl", "partition.yodjob", "native.__main__"),
     *("partition.server.cli", "ensemble.cli", "yod.pilot.command"),
 }
@@ -82,7 +84,7 @@ BOUND = {
     "click": COMMANDS | OF_COMMANDS | {"native.host.config"},  # which reads their options
     "mpi4py": {"yod.pilot.function"},  # in ranks of applications
     "native._native": {"native.host", "native.port", "native.portals", "native.transport"},
-    "numpy": {"allocator.nodes", "allocator.queue", "ensemble.library"},
+    "numpy": {"allocator.geometry", "allocator.nodes", "allocator.queue", "ensemble.library"},
     "h11": {"partition.web"},
     "matplotlib": {"yod.pilot.plot"},
     "packaging": {"yod.pilot.psij"},
@@ -151,8 +153,8 @@ def _imports(node: ast.AST, module: str, at_start: bool, for_types: bool) -> Ite
             modules = {whole for whole in wholes if whole in MODULES or whole == "native._native"}
             for name in sorted(modules or {str(child.module)}):
                 yield Import(name, child.lineno, at_start, for_types)
-        else:
-            later = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        elif isinstance(child, ast.stmt | ast.excepthandler | ast.match_case):
+            later = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef)
             types = isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test)
             yield from _imports(child, module, at_start and not later, for_types or types)
 

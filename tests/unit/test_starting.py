@@ -9,7 +9,7 @@ from contextlib import ExitStack
 import pytest
 
 from native.errors import UsageError
-from native.host.starting import LINE_MAX_BYTES, Starter, read_key
+from native.host.starting import LINE_MAX_BYTES, Starter, read_told
 from native.loop.reactor import Reactor
 
 
@@ -30,8 +30,14 @@ def written(data: bytes) -> int:
 
 def test_the_key_is_one_line_and_what_follows_stays_unread():
     fd = written(b"abcd\nmore")
-    assert read_key(fd) == "abcd"
+    assert read_told(fd) == ("abcd", "")
     assert os.read(fd, 10) == b"more"
+    os.close(fd)
+
+
+def test_behind_the_key_there_may_be_the_address_of_bebopd():
+    fd = written(b"abcd 10.0.0.1:7\n")
+    assert read_told(fd) == ("abcd", "10.0.0.1:7")
     os.close(fd)
 
 
@@ -39,13 +45,13 @@ def test_the_key_is_one_line_and_what_follows_stays_unread():
 def test_an_end_without_a_line_is_an_error(data):
     fd = written(data)
     with pytest.raises(UsageError, match="no line with a key"):
-        read_key(fd)
+        read_told(fd)
     os.close(fd)
 
 
 def test_a_descriptor_that_is_not_there_is_an_error():
     with pytest.raises(UsageError, match="Bad file descriptor"):
-        read_key(987)
+        read_told(987)
 
 
 def starter(reactor: Reactor, gone: list[str]) -> tuple[Starter, int, int]:

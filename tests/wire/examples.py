@@ -11,7 +11,7 @@ from native.wire import alloc, codec, pmi
 from native.wire.base import Message
 from tests.wire import protocol
 
-MESSAGES = {cls.__struct_config__.tag: cls for cls in codec.MESSAGES}
+MESSAGES = {cls.__struct_config__.tag: cls for cls in codec.every_message()}
 QUESTIONS = {f"pmi.ask.{cls.__struct_config__.tag}": cls for cls in pmi.Question.__subclasses__()}
 APART = {"Credential": codec.decode_credential, "Arguments": codec.decode_arguments}
 VECTORS = {name: protocol.read_vector(name) for name in protocol.VECTORS}
@@ -38,7 +38,7 @@ def _parts(cls: type[msgspec.Struct]) -> Iterator[type[msgspec.Struct]]:
 
 PARTS = {
     part.__name__: part
-    for cls in (*codec.MESSAGES, alloc.Credential)
+    for cls in (*codec.every_message(), alloc.Credential)
     for part in _parts(cls)
     if not issubclass(part, (Message, pmi.Question))
 }

@@ -196,7 +196,7 @@ HEAD = struct.Struct("<IIQIII")
         packet_of(12, 0),
         packet_of(ClientKind.REQUEST, 2, encode(REQUEST)[8:]),
         packet_of(ClientKind.REQUEST, 1, HEAD.pack(0o1000, 0, 0, 1, 0, 0)),
-        packet_of(ClientKind.REQUEST, 1, HEAD.pack(0, 256, 0, 1, 0, 0)),
+        packet_of(ClientKind.REQUEST, 1, HEAD.pack(0, 512, 0, 1, 0, 0)),
         packet_of(ClientKind.REQUEST, 1, HEAD.pack(0, 0, 0, 0, 0, 0)),
         packet_of(ClientKind.REQUEST, 1, HEAD.pack(0, 0, 0, (1 << 20) + 1, 0, 0)),
         packet_of(ClientKind.REQUEST, 1, HEAD.pack(0, 0, 0, 1, (1 << 20) + 1, 0)),
@@ -334,4 +334,5 @@ def test_the_header_of_c_has_the_same_numbers():
         "STDIN_TERMINAL": Stdio.STDIN_TERMINAL,
         "STDIN_CLOSED": Stdio.STDIN_CLOSED,
         "STAND_IN": Stdio.STAND_IN,
+        "YODJOB": Stdio.YODJOB,
     }

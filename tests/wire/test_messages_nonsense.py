@@ -76,7 +76,7 @@ NESTED = b"\x91" * 100_000
     [
         ("load.go", b"\x93\xa7load.go\x01" + NESTED),
         ("Arguments", b"\x93\x91\x94\x01\x00\x91\xc4\x01a\xc4\x00\x90" + NESTED),
-        ("Credential", b"\x9d" + VECTORS["Credential"][1:] + NESTED),
+        ("Credential", b"\x9e" + VECTORS["Credential"][1:] + NESTED),
     ],
     ids=["after its fields", "after arguments", "after a credential"],
 )

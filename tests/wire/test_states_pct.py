@@ -21,7 +21,7 @@ from pct.job.table import FROM_ANYBODY, MESSAGES
 from pct.node import FROM_BEBOPD, OF_NO_JOB
 from pct.tree.group import Sender
 from tests.unit.pct import job_of
-from tests.wire import protocol
+from tests.wire import protocol, shares
 from tests.wire.states import ALONE, EXCESS, ID, ask, cells_of, table_after
 
 # -- a job on a node -------------------------------------------------------
@@ -231,6 +231,7 @@ JOB_ROWS: dict[tuple[str, str], tuple[Callable[[JobState], Job], PortalId, Messa
     ),
     ("parent", "`checkpoint.begin`"): (_alone, PARENT, BEGIN),
     ("parent", "`checkpoint.begin` (while one is made)"): (_saving, PARENT, BEGIN),
+    ("parent", "`checkpoint.go_on`"): (_alone, PARENT, group.GoOn(ID)),
     ("parent", "`group.look`"): (_alone, PARENT, group.Look(ID, 1)),
     ("parent", "`io.line` (this node's)"): (_sharing, PARENT, LINE),
     ("parent", "`io.line` (for a node below)"): (
@@ -307,6 +308,7 @@ JOB_ROWS: dict[tuple[str, str], tuple[Callable[[JobState], Job], PortalId, Messa
         group.Orphan(ID, 3),
     ),
     ("adopter", "`group.adopted`"): (_orphan, job_of.pct(0), group.Adopted(ID)),
+    **shares.rows(_job),
     ("anybody", "`load.reset`"): (_root, job_of.STRANGER, load.Reset(ID)),
     ("another node of the job", "anything else"): (_leaf, job_of.pct(2), load.Go(ID)),
     ("anybody", "anything else"): (_root, job_of.STRANGER, load.Go(ID)),
@@ -340,6 +342,7 @@ def test_what_a_parent_or_child_may_not_send_is_refused(state):
     from_parent = {"load.use_shared", "load.go", "load.signal", "load.all_done"}
     from_parent |= {"io.output_credit", "io.input", "io.resize", "pmi.fence_out", "group.adopted"}
     from_parent |= {"load.spawn", "pmi.reply", "checkpoint.begin", "group.look"}
+    from_parent |= {"checkpoint.go_on"}
     from_child = {"load.vote", "load.loaded", "load.held", "load.failure", "load.completions"}
     from_child |= {"load.late", "load.released", "load.spawned", "io.output", "pmi.fence_in"}
     from_child |= {

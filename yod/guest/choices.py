@@ -24,7 +24,7 @@ class Member(Struct, frozen=True):
         origin: where it was read, for messages.
         node_count, ranks_per_node, cores_per_rank, distribution, mem, mem_per_rank, gpus_per_node,
             gpus_per_rank, ranks_per_socket, sockets_per_node, ranks_per_numa, ranks_per_core,
-            threads_per_core: as in :class:`Choices`, whose value stands in for None.
+            threads_per_core, bind: as in :class:`Choices`, whose value stands in for None.
     """
 
     command: Word | Sequence[Word]
@@ -44,6 +44,7 @@ class Member(Struct, frozen=True):
     ranks_per_numa: int | None = None
     ranks_per_core: int | None = None
     threads_per_core: int | None = None
+    bind: str | None = None
 
 
 class Held(Protocol):
@@ -75,7 +76,20 @@ class Rare(TypedDict, total=False):
         constraint: features of the nodes, such as ``gpu&ib``.
         switches: below so few leaf switches, as ``--switches``: ``1``, ``2@30:00``.
         exclude: none of these nodes: numbers, or text such as ``3,5..7,n9``.
+        queue, account: that the job is in, and that is charged.
         nice: end when another launch or job needs the slots.
+        retries: how often a launch that fails before its ranks run is tried again, without the
+            node that has failed.
+        attach: hold the ranks at their entry until :meth:`yod.aio.Job.go`, ``yodjob resume``, or
+            Enter at the terminal that is the input.
+        strace: a directory: rank 0 runs under strace, which writes there.
+        strace_options: further options of strace.
+        strace_ranks: the ranks that do, instead: ``all``, ``0,4..7`` or numbers.
+        tee: ``output`` and ``error`` are written by this process, which has the output, too.
+        report: how the job ended is added to this file, as a line of JSON.
+        checkpoint_dir, restart, checkpoint_by, checkpoint_every, checkpoint_on,
+            checkpoint_signal, checkpoint_grace, checkpoint_keep, checkpoint_local: checkpoints,
+            as the options of these names have them.
         stacks: show the stacks of ranks that die by a signal, as ``-bt``.
         trace: write the launch to this file, as a trace for Perfetto.
     """
@@ -92,7 +106,25 @@ class Rare(TypedDict, total=False):
     constraint: str
     switches: str
     exclude: str | Sequence[int]
+    queue: str
+    account: str
     nice: bool
+    retries: int
+    attach: bool
+    strace: Word
+    strace_options: str | Sequence[str]
+    strace_ranks: str | Sequence[int]
+    tee: bool
+    report: Word
+    checkpoint_dir: Word
+    restart: Word
+    checkpoint_by: str
+    checkpoint_every: str
+    checkpoint_on: str
+    checkpoint_signal: str
+    checkpoint_grace: float
+    checkpoint_keep: int
+    checkpoint_local: str
     stacks: bool
     trace: Word
 
@@ -111,8 +143,8 @@ class Choices(Rare, total=False):
         mem_per_rank: memory for each rank.
         gpus_per_node: GPUs on each node, for all ranks there.
         gpus_per_rank: GPUs for each rank.
-        ranks_per_socket, sockets_per_node, ranks_per_numa, ranks_per_core, threads_per_core: bound
-            to cores of their own, as by the options of these names.
+        ranks_per_socket, sockets_per_node, ranks_per_numa, ranks_per_core, threads_per_core, bind:
+            bound to cores of their own, or around these, as by the options of these names.
         env: the environment of the ranks. Default: this process's.
         cwd: their directory. Default: this process's.
         partition: ``host:port``, ``unix:PATH`` or ``embedded``. Default: as docs/yod.md says.
@@ -152,6 +184,7 @@ class Choices(Rare, total=False):
     ranks_per_numa: int | None
     ranks_per_core: int | None
     threads_per_core: int | None
+    bind: str | None
     env: Mapping[str, str] | Mapping[bytes, bytes] | None
     cwd: Word | None
     partition: str

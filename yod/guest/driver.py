@@ -9,7 +9,7 @@ from native.loop.reactor import Reactor
 from native.port.port import Opened
 from yod.driver import END_SIGNALS
 from yod.guest.collected import Collected, open_collection
-from yod.guest.feed import Feed, RankEnded, Started
+from yod.guest.feed import Feed, Held, RankEnded, Started
 from yod.guest.front import GuestFront, Source
 from yod.guest.request import Request
 from yod.guest.results import JobTimeoutError, Result, result_of
@@ -34,7 +34,8 @@ class GuestLaunch:
         feed: takes events, output among them; None: nobody reads events.
         takes_signals: the signals of this process are the job's. Only in the main thread.
         timeout_s: how long it may last; None: for ever.
-        is_id_soon: as of :class:`Launching`.
+        before: the try that has failed before this one; None: it is the first.
+        is_id_late: as of :class:`Launching`.
 
     Attributes:
         driver: of the launch.
@@ -54,14 +55,20 @@ class GuestLaunch:
         feed: Feed | None,
         takes_signals: bool,
         timeout_s: float | None,
-        is_id_soon: bool = False,
+        before: GuestLaunch | None = None,
+        is_id_late: bool = False,
     ) -> None:
         self._prepared = prepared
+        self._tries: int = 1 if before is None else before._tries + 1
+        self._until: float | None = None if before is None else before._until
         self._reactor = reactor
         self._feed = feed
+        if feed is not None and before is not None:
+            feed.begin_again()
         self._collection = None
         if collects_output:
-            self._collection = Collected(prepared.limits.collected_bytes)
+            kept = None if before is None else before._collection
+            self._collection = kept or Collected(prepared.limits.collected_bytes)
         self._front = GuestFront(
             reactor,
             asked.invocation,
@@ -79,13 +86,14 @@ class GuestLaunch:
             on_over,
             open_screens=self._screens(),
             after_event=None if feed is None else self._tell,
-            is_id_soon=is_id_soon,
+            is_id_late=is_id_late,
         )
         self.driver = self._launching.driver
         self.cancellation = Cancellation(self.driver, reactor, prepared.limits)
         self._timeout_s = timeout_s
         self._timer = reactor.timer(self._timed_out)
         self._is_timed_out = False
+        self._is_held = False
         self._told_pids = 0
         self._told_ends = 0
 
@@ -107,8 +115,19 @@ class GuestLaunch:
     def begin(self) -> None:
         """Start it."""
         if self._timeout_s is not None:
-            self._timer.set(self._reactor.monotonic() + self._timeout_s)
+            if self._until is None:
+                self._until = self._reactor.monotonic() + self._timeout_s
+            self._timer.set(self._until)
         self.driver.start()
+
+    def next_try(self) -> Prepared | None:
+        """The launch to try when this one has ended; None: no other one is tried."""
+        options, ended = self._prepared.plan.options, self.driver.result
+        if not options.retries or ended is None or self.cancellation.has_begun or self.ended_by:
+            return None
+        from yod import retrying  # few launches are tried again
+
+        return retrying.next_try(self._prepared, ended, self._tries)
 
     def result(self) -> Result:
         """How it has ended."""
@@ -167,13 +186,23 @@ class GuestLaunch:
         machine, feed = self.driver.machine, self._feed
         report = machine.report
         assert feed is not None
+        if machine.phase is Phase.HELD and not self._is_held:
+            self._is_held = True
+            feed.put(Held(self.job_id, dict(report.unix_pids)))
         if Phase.RUNNING in machine.began and len(report.unix_pids) > self._told_pids:
             pids = islice(report.unix_pids.items(), self._told_pids, None)
             self._told_pids = len(report.unix_pids)
             feed.put(Started(self.job_id, dict(pids)))
         if machine.phase not in BEFORE_GO:
             feed.release()
-        if len(report.completions) > self._told_ends:
+        if self._prepared.plan.options.retries and Phase.RUNNING not in machine.began:
+            return  # the ranks of a try that fails are nobody's
+        self.tell_ends()
+
+    def tell_ends(self) -> None:
+        """Tell which ranks have ended, and have not been told of."""
+        report, feed = self.driver.machine.report, self._feed
+        if feed is not None and len(report.completions) > self._told_ends:
             ended = list(islice(report.completions, self._told_ends, None))
             self._told_ends = len(report.completions)
             for rank in ended:

@@ -18,6 +18,17 @@ from yod.launch.lines import Ranks
 from yod.ranks import RankResult
 
 
+class Held(Struct, frozen=True):
+    """All ranks are held at their entry, until they are told to go (``attach``).
+
+    Attributes:
+        unix_pids: rank -> its process id, on its node.
+    """
+
+    job_id: str
+    unix_pids: dict[int, int]
+
+
 class Started(Struct, frozen=True):
     """All ranks have been let go. It comes again for ranks that these have spawned.
 
@@ -59,7 +70,7 @@ class Ended(Struct, frozen=True):
     result: Result
 
 
-Event = Started | Output | Message | RankEnded | Ended
+Event = Held | Started | Output | Message | RankEnded | Ended
 
 
 class _Unread:
@@ -161,6 +172,10 @@ class Feed:
         for stream, count in dropped.items():
             if count:
                 self._on_written(stream, count)
+
+    def begin_again(self) -> None:
+        """Another try follows one that has failed, and no rank has written yet."""
+        self._is_released = False
 
     def close(self) -> None:
         """The launch hears of nothing any more; what is unread can still be read."""

@@ -22,6 +22,7 @@ from yod import launching
 from yod.guest.choices import Command, Held, Member, Nodes, Rare, Word
 from yod.host import own
 from yod.plan import loadfile, plan
+from yod.plan.checkpoint import Checkpointing
 from yod.plan.invocation import Invocation
 from yod.plan.plan import RANK_0, Options, Style
 from yod.plan.prepared import Prepared, Records
@@ -30,7 +31,11 @@ from yod.program import image
 
 
 class Request(Struct, frozen=True):
-    """A launch that has been asked for, and not prepared yet."""
+    """A launch that has been asked for, and not prepared yet.
+
+    Attributes:
+        said: lines for the user.
+    """
 
     members: tuple[plan.Member, ...]
     options: Options
@@ -39,6 +44,8 @@ class Request(Struct, frozen=True):
     limits: Limits
     settings: dict[str, str]
     records: Records = launching.NO_RECORDS
+    checkpointing: Checkpointing | None = None
+    said: tuple[str, ...] = ()
 
     def prepare(self) -> Prepared:
         """Find the partition, find and measure the programs. This reads files, and may take long.
@@ -54,6 +61,8 @@ class Request(Struct, frozen=True):
             limits=self.limits,
             settings=self.settings,
             records=self.records,
+            warnings=self.said,
+            checkpointing=self.checkpointing,
             monotonic=time.monotonic,
         )
 
@@ -62,6 +71,7 @@ def request(
     command: Command,
     *,
     has_input: bool,
+    has_own_input: bool = False,
     size: int | None = None,
     nodes: Nodes = (),
     node_count: int | None = None,
@@ -77,6 +87,7 @@ def request(
     ranks_per_numa: int | None = None,
     ranks_per_core: int | None = None,
     threads_per_core: int | None = None,
+    bind: str | None = None,
     env: Mapping[str, str] | Mapping[bytes, bytes] | None = None,
     cwd: Word | None = None,
     partition: str = "",
@@ -104,6 +115,7 @@ def request(
 
     Args:
         has_input: rank 0 has an input.
+        has_own_input: that is this process's.
 
     All others are those of :class:`Choices`.
 
@@ -135,6 +147,7 @@ def request(
         per_numa=ranks_per_numa,
         per_core=ranks_per_core,
         threads=threads_per_core,
+        bind=bind,
     )
     members = _members(command, size, nodes, shape)
     words = tuple(word for member in members for word in member.words)
@@ -171,20 +184,19 @@ def request(
         after=after,
         arity=0 if arity is None else plan.demand_arity(arity, f"arity={arity}"),
     )
-    records = launching.NO_RECORDS
-    if rare:
-        from yod.guest.rare import asked_for  # few launches
-
-        options, records = asked_for(rare, options, records)
-    return Request(
+    asked = Request(
         members=tuple(members),
         options=options,
         invocation=invocation,
         partition=partition,
         limits=limits or limits_module.load(settings),
         settings=settings,
-        records=records,
     )
+    if rare:
+        from yod.guest.rare import asked_for  # few launches
+
+        return asked_for(rare, asked, has_own_input)
+    return asked
 
 
 def _style(label: bool, raw: bool, merge: bool) -> Style:
@@ -248,11 +260,12 @@ def _told(needs: Needs | None) -> tuple[Any, ...]:
     )
 
 
-def _told_of_cores(binding: Binding | None) -> tuple[int | None, ...]:
+def _told_of_cores(binding: Binding | None) -> tuple[int | str | None, ...]:
     if binding is None:
         return ()
     limits = (binding.per_socket, binding.sockets, binding.per_numa)
-    return (*(limit or None for limit in limits), 1, binding.threads or None)
+    reach = binding.reach.value if binding.reach is not None else None
+    return (*(limit or None for limit in limits), 1, binding.threads or None, reach)
 
 
 def _members(command: Command, size: int | None, nodes: Nodes, shape: Shape) -> list[plan.Member]:
@@ -292,6 +305,7 @@ def _members(command: Command, size: int | None, nodes: Nodes, shape: Shape) -> 
             per_numa=each.ranks_per_numa,
             per_core=each.ranks_per_core,
             threads=each.threads_per_core,
+            bind=each.bind,
         ).over(shape)
         (member,) = plan.from_command_line(each.size, _numbers(each.nodes), texts, own_shape)
         members.append(replace(member, origin=each.origin))

@@ -28,6 +28,9 @@ class Display:
         on_written: called with the stream and how many of the ranks' bytes were written;
             0 for a line of yod itself.
         on_broken: called once, with the error that ended it.
+
+    Attributes:
+        given_bytes: what has been written, or waits for that.
     """
 
     def __init__(
@@ -39,6 +42,8 @@ class Display:
         on_written: OnWritten,
         on_broken: OnBroken,
     ) -> None:
+        self.number = number
+        self.given_bytes = 0
         self._reactor = reactor
         self._lines = lines
         self._stream = front.output(number, on_written, self._taken, on_broken)
@@ -111,6 +116,7 @@ class Display:
         if pieces:
             if self._note_columns:
                 pieces = [(self._rewritten(""), 2, 0), *pieces]
+            self.given_bytes += sum(len(data) for data, _, _ in pieces)
             self._stream.write(pieces)
         if self._behind_since is None and not self._stream.is_empty:
             self._behind_since = self._reactor.monotonic()

@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # most launches are asked nothing
     from yod.host.clients import Clients
 
 OPEN_WITHIN_S = 0.05  # an id that is taken soon
+OPEN_LATE_S = 0.25  # one that is taken late
 _AGAIN_S = 1.0  # when there was no descriptor for a connection
 
 
@@ -79,6 +80,11 @@ class Registration:
         self._job_id, self._allocation = job_id, allocation
         self._open_timer.set(self.reactor.monotonic() + OPEN_WITHIN_S)
         self.reactor.when_idle(self._open_now)
+
+    def open_late(self, job_id: int, allocation: str = "") -> None:
+        """Take an id in OPEN_LATE_S: of many short launches few have one."""
+        self._job_id, self._allocation = job_id, allocation
+        self._open_timer.set(self.reactor.monotonic() + OPEN_LATE_S)
 
     def _open_now(self) -> None:
         self._open_timer.close()

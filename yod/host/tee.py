@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from native import pattern
@@ -63,21 +63,45 @@ class Copies:
 
     Args:
         on_failed: takes why a file cannot be written, once for all of them.
+        say: takes a line for the user.
     """
 
-    def __init__(self, front: Front, plan: Plan, files: RankFiles, on_failed: OnFailed) -> None:
+    def __init__(
+        self,
+        front: Front,
+        plan: Plan,
+        files: RankFiles,
+        on_failed: OnFailed,
+        say: Callable[[str], None],
+    ) -> None:
         self._front = front
         self._plan = plan
         self._files = files
         self._on_failed = on_failed
+        self._say = say
         self._paths: RankPaths | None = None
         self._has_failed = False
+        chosen = plan.checkpointing
+        where = None if chosen is None else chosen.where
+        self._restart = "" if where is None else os.fsdecode(where.restart)
 
     def begin(self, grant: Grant) -> None:
         """Begin the files of all ranks: the grant has the nodes that their names need."""
         self._paths = RankPaths(self._plan, self._files, grant)
+        if self._restart and self._files.appends:
+            from native.host.marks import outputs  # few launches go on
+
+            for mark in outputs.read(self._restart).files:
+                if mark.path in self._paths.all() and not outputs.cut(mark):
+                    text = f"--tee {shown(mark.path)} is not the file of the checkpoint"
+                    self._say(f"{text}: output goes on behind what it has")
         for path in self._paths.all():
             self._append(path, b"", _nothing, empties=not self._files.appends)
+
+    @property
+    def paths(self) -> Iterable[Path]:
+        """All files, when there are any."""
+        return self._paths.all() if self._paths is not None and not self._has_failed else ()
 
     def add(self, rank: int, stream: int, data: bytes, done: Callable[[], None]) -> None:
         """Write what a rank has written, then call ``done``; also where it cannot be written."""

@@ -76,8 +76,11 @@ class Allocation:
         if len(options.constraint) > CONSTRAINT_MAX:
             text = f"--constraint of {len(options.constraint)} characters"
             return self._too_long(f"{text}, with what yod adds; at most {CONSTRAINT_MAX}")
-        if options.constraint or options.exclude or options.gives_way or options.switches[0]:
+        said = options.constraint, options.exclude, options.gives_way, options.switches[0]
+        if any((*said, options.queue, options.account)):
             terms = Terms(
+                options.queue,
+                options.account,
                 constraint=options.constraint,
                 gives_way=options.gives_way,
                 switches=options.switches[0],
@@ -94,6 +97,7 @@ class Allocation:
             options.is_exclusive,
             plan.after,
             terms,
+            plan.time_s,
         )
         if (size := len(codec.encode_part(request))) > MESSAGE_MAX_BYTES:
             return self._too_long(

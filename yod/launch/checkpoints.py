@@ -6,9 +6,17 @@ import math
 import signal
 
 from native.machine import Action
-from native.wire.group import Begin, Done
+from native.wire.base import SIZE_MAX
+from native.wire.group import Begin, Done, GoOn
 from yod.launch.ending import Ending
-from yod.launch.events import Checked, CheckpointAsked, Checkpointed, Interrupted, Tell
+from yod.launch.events import (
+    Checked,
+    CheckpointAsked,
+    Checkpointed,
+    Interrupted,
+    MarkOutput,
+    Tell,
+)
 from yod.launch.phases import Phase, Progress
 from yod.launch.report import Report
 from yod.launch.tree import Tree
@@ -18,7 +26,6 @@ from yod.plan.plan import Plan
 WRITTEN_STATUS = 75  # the job has been written down and ended: EX_TEMPFAIL, go on later
 COST_S = 10.0  # of a checkpoint, until one has been made
 COST_MIN_S = 0.1
-NODES_S = 90.0  # nodes have so long to make directories, to record what they find, to commit
 _MB = 1e6
 
 
@@ -49,6 +56,9 @@ class Checkpoints:
         self._began: float | None = None  # None: none is being made
         self._asked = CheckpointAsked(ends=False)
         self._is_trial = False  # what is being made
+        self._attempts = 0
+        self._ends_job = False  # behind what its nodes copy
+        self._is_kept = False  # on its nodes, and is drained from there
         self._behind: CheckpointAsked | None = None  # asked for during a trial
         self._until: float | None = None
         self._mtbf_s = mtbf_s
@@ -88,7 +98,7 @@ class Checkpoints:
     @property
     def most_s(self) -> float:
         """How long a checkpoint may take."""
-        return 0.0 if self._chosen is None else self._chosen.grace_s + NODES_S
+        return 0.0 if self._chosen is None else self._chosen.most_s
 
     def may_precede_time_limit(self) -> bool:
         """A checkpoint is to be made when the time is over, and can be begun."""
@@ -127,27 +137,89 @@ class Checkpoints:
         """RUNNING: the root has answered."""
         if self._began is None:
             return []
+        if message.is_kept and not message.text:
+            return self._kept(message, now)
         took_s, self._began = now - self._began, None
+        was_kept, self._is_kept = self._is_kept, False
         if self._is_trial:
             self._is_trial = False
             behind, self._behind = self._behind, None
             begun = [] if behind is None else self.asked(behind, now)
             return [Checked(message.text), *begun]
-        self._cost_s = max(took_s, COST_MIN_S)
+        if not was_kept:
+            self._cost_s = max(took_s, COST_MIN_S)
         self._again(now)
+        goes_on = [] if was_kept else self._goes_on()
+        if self._ends_job or self._report.is_complete:  # which have waited for this
+            return [*self._ended(message), *self._ending.all_done(now)]
         if message.text:
-            return [Checkpointed(b"", message.text), *self._failed(message.text)]
+            return [*goes_on, Checkpointed(b"", message.text), *self._failed(message.text)]
         path = message.path.decode(errors="replace")
         amount = f"{message.ranks} ranks, {message.size / _MB:.1f} MB, {took_s:.1f} s"
         actions: list[Action] = [
             Tell(f"checkpoint {path} ({amount})", is_error=False),
+            *([MarkOutput(message.path)] if self._holds else []),
             Checkpointed(message.path, ""),
+            *goes_on,
         ]
         if self._asked.ends:
             text = f"ended behind its checkpoint; yod --restart {path} goes on"
             self._report.fail(WRITTEN_STATUS, text)
             actions += [Tell(text), *self._ending.all_done(now)]
         return actions
+
+    def _kept(self, message: Done, now: float) -> list[Action]:
+        """All ranks are saved on their nodes: they go on, and the nodes drain."""
+        assert self._began is not None and self._chosen is not None
+        took_s, self._is_kept = now - self._began, True
+        self._cost_s = max(took_s, COST_MIN_S)  # what the ranks have waited for
+        amount = f"{message.ranks} ranks, {message.size / _MB:.1f} MB, {took_s:.1f} s"
+        text = f"checkpoint on the nodes ({amount}), copied to {self._chosen.directory} meanwhile"
+        return [
+            Tell(text, is_error=False),
+            *([MarkOutput(b"")] if self._holds else []),
+            *self._tree.send(GoOn(self._tree.job_id, drains=True)),
+        ]
+
+    def precedes_end(self) -> bool:
+        """A job that has failed is to end; whether it does so behind what its nodes copy."""
+        self._ends_job = self._is_kept
+        return self._is_kept
+
+    def node_lost(self, node: int) -> list[Action]:
+        """A node is lost, and the job ends: behind what the others drain, where all is kept."""
+        if not self._is_kept or self._chosen is None or not self._chosen.local:
+            return []
+        if len(self._tree.nodes) < 2:
+            return []
+        text = f"its nodes copy the last checkpoint to {self._chosen.directory}; Ctrl-C ends that"
+        rescue = self._tree.rescue(node, self._chosen.drain_s, self._attempts)
+        return [Tell(text), *rescue]
+
+    def last_rank_ended(self) -> list[Action]:
+        """What is said where a job that has failed waits for its nodes; nothing: it ends."""
+        if not self._is_kept or self._report.has_succeeded_so_far:
+            return []
+        assert self._chosen is not None
+        text = f"its nodes copy the last checkpoint to {self._chosen.directory}; Ctrl-C ends that"
+        return [Tell(text)]
+
+    def _ended(self, message: Done) -> list[Action]:
+        """A checkpoint of a job that has failed meanwhile."""
+        if message.text:
+            return [Checkpointed(b"", message.text), Tell(f"no checkpoint: {message.text}")]
+        text = f"checkpoint {message.path.decode(errors='replace')}; yod --restart goes on from it"
+        marks = [MarkOutput(message.path)] if self._holds else []
+        return [Tell(text), *marks, Checkpointed(message.path, "")]
+
+    @property
+    def _holds(self) -> bool:
+        return self._chosen is not None and self._chosen.holds_output
+
+    def _goes_on(self) -> list[Action]:
+        """Output, and nodes that keep their ranks for nothing."""
+        is_local = self._chosen is not None and bool(self._chosen.local)
+        return self._tree.send(GoOn(self._tree.job_id)) if self._holds or is_local else []
 
     def _failed(self, why: str) -> list[Action]:
         number = self._asked.signal_number
@@ -169,7 +241,9 @@ class Checkpoints:
         if not asked.is_trial:
             self._asked = asked
         how = (chosen.signal_number, chosen.grace_s, chosen.keep, chosen.recipe, asked.is_trial)
-        return self._tree.send(Begin(self._tree.job_id, *how))
+        holds = chosen.holds_output and not asked.is_trial
+        self._attempts = min(self._attempts + 1, SIZE_MAX)
+        return self._tree.send(Begin(self._tree.job_id, *how, holds, self._attempts))
 
     def _interval_s(self) -> float:
         """Young's: the square root of twice what one costs times the time between failures."""

@@ -68,6 +68,8 @@ class Control:
         self._keeps_going = options.keeps_going
         self._outlives_hangup = options.detaches_on_hangup
         self._stops_ranks = options.stops_ranks
+        self._asks_user = options.asks_user
+        self._answer = b""
         self._progress = progress
         self._tree = tree
         self._report = report
@@ -103,6 +105,8 @@ class Control:
         self._report.interrupt(event.signal_number, self._keeps_going)
         told = self._said(Stage.RUNNING, event)
         self._progress.until = None  # the user decides now, not the kill delay
+        if self._report.is_complete:  # only its nodes are waited for, which copy a checkpoint
+            return [told, *self._ending.all_done(now)]
         match self._interrupts.press:
             case Press.TERMINATE:
                 return [told, *self._tree.signal(signal.SIGTERM)]
@@ -111,12 +115,13 @@ class Control:
         return [told, *self._ending.leave(event.signal_number)]
 
     def hurry_end(self, event: Interrupted, now: float) -> list[Action]:
-        """ENDING: say what is done, then reset, then leave."""
+        """ENDING: say what is done, then reset, then leave. Nodes that drain are reset at once."""
         told = self._said(Stage.ENDING, event)
         match self._interrupts.press:
-            case Press.TERMINATE:
+            case Press.TERMINATE if not self._tree.rescued:
                 return [told]
-            case Press.KILL:
+            case Press.TERMINATE | Press.KILL:
+                self._tree.end_rescue()
                 return [told, *self._ending.reset(now)]
         return [told, *self._ending.leave(event.signal_number)]
 
@@ -186,7 +191,17 @@ class Control:
     # -- ranks that are held until the user says go ------------------------
 
     def typed_while_held(self, event: InputRead, now: float) -> list[Action]:
-        """HELD: Enter lets the ranks go. So does the end of the input, which they have then."""
+        """HELD: Enter lets the ranks go. So does the end of the input, which they have then.
+
+        Where the user is asked (``-alloc``), it is y, and all else ends the job.
+        """
+        if self._asks_user:
+            self._answer += event.data
+            if event.data and not event.data.endswith(b"\n"):
+                return [ReadInput(1)]
+            if self._answer.strip().lower() not in (b"y", b"yes"):
+                return self._ending.give_up("ended by your answer, before the ranks ran", now)
+            return self._loading.go(now)
         if not event.data:
             return [*self._loading.go(now), *self._running.input_read(event, now)]
         return self._loading.go(now) if event.data.endswith(b"\n") else [ReadInput(1)]

@@ -16,7 +16,7 @@ from native.machine import Action, DeadlineReached, Send
 from native.waitstatus import SIGNAL_BASE
 from native.wire import alloc, io, load
 from native.wire.base import JobEnd, State
-from yod.launch.events import Finish, Leave, OutputWritten, Tell
+from yod.launch.events import Finish, Leave, OutputWritten, Rescue, Tell
 from yod.launch.output import Outputs
 from yod.launch.phases import Phase, Progress
 from yod.launch.report import NEVER_STARTED, Report
@@ -51,18 +51,40 @@ class Ending:
 
     def all_done(self, now: float) -> list[Action]:
         """End the job through the tree."""
-        self._progress.enter(Phase.ENDING, now, self._limits.end_s)
+        self._progress.enter(Phase.ENDING, now, self._end_s)
         return self._tree.all_done(self._report.is_complete)
 
     def reset(self, now: float) -> list[Action]:
         """Tell every PCT that has not confirmed the end."""
-        self._progress.enter(Phase.RESETTING, now, self._limits.end_s)
+        self._progress.enter(Phase.RESETTING, now, self._reset_s)
         return self._tree.reset() or self.release(now)
+
+    @property
+    def _end_s(self) -> float:
+        """For the end of a job; nodes may have to drain a checkpoint."""
+        return self._limits.end_s + self._tree.rescue_s
+
+    @property
+    def _reset_s(self) -> float:
+        """For a reset. A node that another one could not reach may be reached from here."""
+        waits = self._tree.waits_for_others(self._report.lost)
+        if waits:
+            return self._end_s
+        return min(self._limits.lost_end_s, self._limits.end_s)
 
     def release(self, now: float) -> list[Action]:
         """Ask bebopd to confirm that the slots are free."""
         self._progress.enter(Phase.RELEASING, now, self._limits.end_s + self._limits.allocate_s)
-        return [Send(self._bebopd, self._tree.release(self._report.end()))]
+        rescue: list[Action] = []
+        if self._tree.rescued:
+            done = self._report.completions.items()
+            ended = tuple(rank for rank, completion in done if not completion.wait_status)
+            rescue = [Rescue(self._tree.rescue_attempt, ended)]
+        self._tree.end_rescue()
+        return [
+            *rescue,
+            Send(self._bebopd, self._tree.release(self._report.end(), self._report.lost)),
+        ]
 
     def done(self) -> list[Action]:
         """The launch is over."""
@@ -74,6 +96,7 @@ class Ending:
         """Send every PCT a reset and bebopd a release, and wait for no answer."""
         self._report.note("left before the end of the job was confirmed")
         text = "interrupted before its end was confirmed"
+        self._tree.end_rescue()
         end = JobEnd(State.CANCELLED, SIGNAL_BASE + signal_number, signal_number, text)
         actions = [*self._tree.reset(), Send(self._bebopd, self._tree.release(end))]
         actions += self.done()
@@ -92,25 +115,26 @@ class Ending:
 
     def output_arrived(self, output: io.Output, now: float) -> list[Action]:
         """ENDING: it lasts as long as output arrives."""
-        self._progress.extend(now, self._limits.end_s)
+        self._progress.extend(now, self._end_s)
         return self._outputs.arrived(output, now)
 
     def lines_arrived(self, lines: io.Lines, now: float) -> list[Action]:
         """ENDING: it lasts as long as output arrives."""
-        self._progress.extend(now, self._limits.end_s)
+        self._progress.extend(now, self._end_s)
         return self._outputs.lines_arrived(lines, now)
 
     def output_written(self, event: OutputWritten, now: float) -> list[Action]:
         """ENDING: it lasts as long as output is read from yod, however slowly."""
         if event.count_bytes:  # else these were yod's own words
-            self._progress.extend(now, self._limits.end_s)
+            self._progress.extend(now, self._end_s)
         return self._outputs.written(event, now)
 
     def not_confirmed(self, _: DeadlineReached, now: float) -> list[Action]:
         """ENDING: the root has not confirmed the end in time."""
         if self._outputs.are_waiting:  # their reader has stopped, not the job
-            self._progress.extend(now, self._limits.end_s)
+            self._progress.extend(now, self._end_s)
             return []
+        self._tree.end_rescue()
         names = self._tree.unconfirmed_names
         self._report.note(f"reset, as no end was confirmed by {names}")
         return [Tell(f"no end confirmed by {names}: resetting"), *self.reset(now)]
@@ -124,7 +148,11 @@ class Ending:
 
     def after_reset(self, now: float) -> list[Action]:
         """RESETTING ends when no PCT is left that could confirm."""
-        return [] if self._tree.unconfirmed else self.release(now)
+        if not self._tree.unconfirmed:
+            return self.release(now)
+        if not self._tree.waits_for_others(self._report.lost):
+            self._progress.hasten(now, self._reset_s)
+        return []
 
     def not_reset(self, _: DeadlineReached, now: float) -> list[Action]:
         """RESETTING: some PCT has not confirmed in time; bebopd asks it again."""

@@ -305,6 +305,29 @@ class Checked(Told, frozen=True):
     text: str
 
 
+class Rescue(Action, frozen=True):
+    """Nodes of a job were lost while they drained its checkpoint: make it whole, if it is.
+
+    Attributes:
+        attempt: of the checkpoint.
+        ended: ranks that have ended well.
+    """
+
+    attempt: int
+    ended: tuple[int, ...]
+
+
+class MarkOutput(Action, frozen=True):
+    """Output has come up to a checkpoint: mark the files that yod writes.
+
+    Attributes:
+        path: of the checkpoint, which is whole; empty: it is not yet, and the marks are kept
+            until it is.
+    """
+
+    path: bytes
+
+
 class Tell(Action, frozen=True):
     """One line for the user. With ``-quiet`` only errors are shown."""
 

@@ -9,6 +9,7 @@ from native.machine import Action, PeerGone
 from native.waitstatus import SIGNAL_BASE
 from native.wire.base import clipped
 from native.wire.load import Failure, FailureKind
+from yod.launch.checkpoints import Checkpoints
 from yod.launch.ending import Ending
 from yod.launch.events import OutputClosed, OutputFailed, Tell
 from yod.launch.phases import Phase, Progress
@@ -33,6 +34,7 @@ class Failures:
         ending: Ending,
         bebopd: PortalId,
         outlives_nodes: bool,
+        checkpoints: Checkpoints,
     ) -> None:
         self._progress = progress
         self._tree = tree
@@ -41,6 +43,7 @@ class Failures:
         self._ending = ending
         self._bebopd = bebopd
         self._outlives_nodes = outlives_nodes
+        self._checkpoints = checkpoints
         self.before_go: Failure | None = None
 
     # -- FORMING to RUNNING -----------------------------------------------
@@ -53,7 +56,9 @@ class Failures:
         if failure.kind is FailureKind.REFUSED and failure.node == self._tree.nodes[0].node:
             self._tree.lose(self._tree.root)  # it hosts nothing of ours
             return [told, *self._ending.release(now)]
-        return [told, *self._ending.all_done(now)]
+        is_lost = failure.kind is FailureKind.NODE_LOST
+        rescued = self._checkpoints.node_lost(failure.node) if is_lost else []
+        return [told, *rescued, *self._ending.all_done(now)]
 
     def _outlive(self, failure: Failure, now: float) -> list[Action]:
         """The tree has closed up around the node; only the last one ends the job."""
@@ -68,9 +73,13 @@ class Failures:
     def peer_gone(self, event: PeerGone, now: float) -> list[Action]:
         """The loss of the root ends the job. Of others the root will tell."""
         is_root = event.peer == self._tree.root
-        told = [Tell(self._blame(self._lost_root(event.text)))] if is_root else []
+        if not is_root:
+            self._lose(event.peer)
+            return []
+        told: list[Action] = [Tell(self._blame(self._lost_root(event.text)))]
+        told += self._checkpoints.node_lost(self._tree.nodes[0].node)
         self._lose(event.peer)
-        return [*told, *self._ending.reset(now)] if is_root else []
+        return [*told, *self._ending.reset(now)]
 
     def output_failed(self, event: OutputFailed, now: float) -> list[Action]:
         """Output cannot be written; the text says why."""
@@ -106,8 +115,12 @@ class Failures:
             case FailureKind.NODE_LOST:
                 self._report.lose(failure.node)
                 return self._missing(f"{where} was lost", "output")
-            case FailureKind.KEEPER_LOST | FailureKind.FAULT:
+            case FailureKind.KEEPER_LOST:
                 return self._missing(f"{where}: {failure.text}", "completions")
+            case FailureKind.FAULT:  # which may have been at what its ranks have written
+                if self._interrupts.press is Press.NONE:
+                    self._fail_at_the_end(NEVER_STARTED, "")
+                return self._missing(f"{where}: {failure.text}", "output and completions")
         return []
 
     def output_failed_at_the_end(self, event: OutputFailed, now: float) -> list[Action]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from native import nodelist
 from native.errors import PeerProtocolError
 from native.limits import Limits
 from native.machine import Action, DeadlineReached
@@ -31,6 +32,7 @@ from yod.plan.plan import Plan, Style
 TRANSFER_BYTES_PER_S = 1e6  # a slower transfer counts as failed
 RANKS_NAMED = 16  # with a line for each; of more ranks each node has a line
 PIECES_NAMED = 32  # of such a line
+PLACES_NAMED = 64  # with a line for each; more nodes share one
 
 
 class Loading:
@@ -154,15 +156,25 @@ class Loading:
         return [*actions, *self.go(now)]
 
     def _hold(self, now: float) -> list[Action]:
-        """Say how debuggers are attached to the ranks, and wait for the user's word."""
+        """Say where the ranks are, and how debuggers are attached; wait for the user's word."""
         self._progress.enter(Phase.HELD, now)
         by_enter = self._plan.options.goes_by_enter
-        how = "Enter lets them go, or" if by_enter else "they go by"
-        lines = (
-            "all ranks are held at their entry; debuggers attach on the nodes of the ranks:",
-            *debuggers(self._report),
-            f"{how} `yodjob resume ID`, from another terminal (`yodjob list` shows the id)",
-        )
+        elsewhere = "`yodjob resume ID`, from another terminal (`yodjob list` shows the id)"
+        if self._plan.options.asks_user:
+            count = len(self._report.nodes)
+            lines = (
+                f"all ranks are held at their entry, on {count} node{'s' * (count > 1)}:",
+                *places(self._report),
+                f"y lets them go, anything else ends the job; or {elsewhere}"
+                if by_enter
+                else f"they go by {elsewhere}",
+            )
+        else:
+            lines = (
+                "all ranks are held at their entry; debuggers attach on the nodes of the ranks:",
+                *debuggers(self._report),
+                f"{'Enter lets them go, or' if by_enter else 'they go by'} {elsewhere}",
+            )
         # A line of a terminal is read up to its end: what is behind it is for the ranks.
         return [*map(Tell, lines), *([ReadInput(1)] if by_enter else [])]
 
@@ -236,6 +248,20 @@ def load_message(plan: Plan, grant: alloc.Grant, limits: Limits) -> load.Load:
         awaits_user=plan.options.awaits_user,
         shares_input=plan.options.shares_input,
     )
+
+
+def places(report: Report) -> list[str]:
+    """Lines that say which ranks are on which node; of many nodes, one with all of them."""
+    ranks: dict[int, list[int]] = {}
+    for rank in range(report.size):
+        ranks.setdefault(report.node_of(rank), []).append(rank)
+    if len(ranks) > PLACES_NAMED:
+        return [f"  nodes {nodelist.format_nodes(sorted(ranks))}, {report.size} ranks"]
+    return [
+        f"  {report.node_names[node]} (node {node}): {'rank' if len(own) == 1 else 'ranks'}"
+        f" {nodelist.format_nodes(own)}"
+        for node, own in ranks.items()
+    ]
 
 
 def debuggers(report: Report) -> list[str]:

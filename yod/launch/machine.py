@@ -104,19 +104,22 @@ class Launch:
         names = (bebopd, bebopd_name, limits.progress_told_s)
         self._notices = notices = Notices(plan, progress, tree, outputs, *names)
         loading = Loading(plan, progress, tree, report, outputs, spawner, ending, limits)
-        running = Running(plan.options, progress, tree, report, spawner, ending, limits)
-        self._control = control = Control(
-            plan.options, progress, tree, report, interrupts, ending, loading, running
-        )
         self._checkpoints = checkpoints = Checkpoints(
             plan, progress, tree, report, ending, limits.node_mtbf_s
+        )
+        running = Running(
+            plan.options, progress, tree, report, spawner, ending, checkpoints, limits
+        )
+        self._control = control = Control(
+            plan.options, progress, tree, report, interrupts, ending, loading, running
         )
         self._looks = looks = Looks(progress, tree, report, limits.look_s, plan.options.stall_s)
         self._time_limits = TimeLimits(
             plan.options, progress, tree, report, ending, checkpoints, limits.kill_delay_s
         )
         self._failures = failures = Failures(
-            progress, tree, report, interrupts, ending, bebopd, plan.options.outlives_nodes
+            *(progress, tree, report, interrupts, ending),
+            *(bebopd, plan.options.outlives_nodes, checkpoints),
         )
 
         parts = (progress, outputs, spawner, ending, allocation, loading, running, checkpoints)

@@ -129,6 +129,11 @@ class Progress:
         self.until = now + within_s
         self.waiting.begin(now)
 
+    def hasten(self, now: float, within_s: float) -> None:
+        """There is not much left to wait for: the phase may take this long at most."""
+        if self.until is not None:
+            self.until = min(self.until, now + within_s)
+
     def wait_silently(self, within_s: float) -> None:
         """The phase may take so long from its beginning; the user knows what yod waits for."""
         self.until = self.began[self.phase] + within_s if within_s < inf else None

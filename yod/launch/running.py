@@ -9,6 +9,7 @@ from native.errors import PeerProtocolError
 from native.limits import Limits
 from native.machine import Action, DeadlineReached
 from native.wire import io, load, pmi
+from yod.launch.checkpoints import Checkpoints
 from yod.launch.ending import Ending
 from yod.launch.events import (
     InputRead,
@@ -166,9 +167,11 @@ class Running:
         report: Report,
         spawner: Spawner,
         ending: Ending,
+        checkpoints: Checkpoints,
         limits: Limits,
     ) -> None:
         self._options = options
+        self._checkpoints = checkpoints
         self._progress = progress
         self._tree = tree
         self._report = report
@@ -194,7 +197,7 @@ class Running:
         if was_clean and not self._report.has_succeeded_so_far:
             actions += self._first_failure(now)
         if self._report.is_complete:
-            actions += self._ending.all_done(now)
+            actions += self._checkpoints.last_rank_ended() or self._ending.all_done(now)
         return actions
 
     def counted(self, completions: load.Completions, now: float) -> list[Action]:
@@ -227,14 +230,21 @@ class Running:
     def kill_due(self, _: DeadlineReached, now: float) -> list[Action]:
         """The kill delay is over."""
         if self._options.kills_at_once:
-            text = f"{self._report.tell_first_failure()}; the others are being killed"
-            return [Tell(text), *self._ending.all_done(now)]
+            return self._kill(f"{self._report.tell_first_failure()}; ", now)
         if self._has_sent_term:
-            return [Tell("the others are being killed"), *self._ending.all_done(now)]
+            return self._kill("", now)
         self._has_sent_term = True
         self._progress.until = now + self._kill_delay_s
         advice = "SIGTERM sent to the others (--keep-going lets them run)"
         return [Tell(advice), *self._tree.signal(signal.SIGTERM)]
+
+    def _kill(self, why: str, now: float) -> list[Action]:
+        """The other ranks are killed: with the job, or before it ends."""
+        told = Tell(f"{why}the others are being killed")
+        if not self._checkpoints.precedes_end():
+            return [told, *self._ending.all_done(now)]
+        self._progress.until = None
+        return [told, *self._tree.signal(signal.SIGKILL)]
 
     # -- input ------------------------------------------------------------
 

@@ -13,13 +13,14 @@ from yod.launch.events import Tell
 from yod.launch.phases import Phase, Progress
 from yod.launch.report import Report
 from yod.launch.tree import Tree
-from yod.plan.plan import Options
+from yod.plan.plan import Options, TimeLimit
 
 
 class TimeLimits:
     """Ends the ranks when their time is over: SIGTERM, and after the kill delay SIGKILL.
 
-    The time counts from go. Where a checkpoint is to be made first, the job ends behind that.
+    The time counts from go. Where a checkpoint is to be made first, the job ends behind that. A
+    launch without a limit of its own has that of its queue.
     """
 
     def __init__(
@@ -33,6 +34,7 @@ class TimeLimits:
         kill_delay_s: float,
     ) -> None:
         self._limit = options.time_limit
+        self._whose = "its time limit of"
         self._progress = progress
         self._tree = tree
         self._report = report
@@ -44,14 +46,19 @@ class TimeLimits:
 
     def deadline(self) -> float | None:
         """When :meth:`due` has something to do; None: never."""
-        limit = self._limit
-        if limit is None or self._progress.phase is not Phase.RUNNING:
+        if self._progress.phase is not Phase.RUNNING or (limit := self._in_force()) is None:
             return None
         if self._kill_at is not None:
             return self._kill_at
         end = self._progress.began[Phase.RUNNING] + limit.time_s
         is_to_warn = limit.signal_number and not self._has_warned
         return earliest(end, end - limit.before_s if is_to_warn else None)
+
+    def _in_force(self) -> TimeLimit | None:
+        """Its own limit, or that of its queue; None: it may run for any time."""
+        if self._limit is None and self._tree.grant is not None and self._tree.grant.time_s:
+            self._limit, self._whose = TimeLimit(self._tree.grant.time_s), "its queue's limit of"
+        return self._limit
 
     def due(self, now: float) -> list[Action]:
         """Time has passed: do what it is time for."""
@@ -61,7 +68,7 @@ class TimeLimits:
         assert self._limit is not None
         from native import duration  # few launches have a limit
 
-        text = f"its time limit of {duration.written(self._limit.time_s)} is over"
+        text = f"{self._whose} {duration.written(self._limit.time_s)} is over"
         if self._kill_at is not None:
             return [Tell(f"{text}; its ranks are being killed"), *self._ending.all_done(now)]
         if now < self._progress.began[Phase.RUNNING] + self._limit.time_s:

@@ -11,7 +11,7 @@ from collections.abc import Collection
 
 from native.ids import PortalId
 from native.machine import Action, Send
-from native.wire import alloc, load
+from native.wire import alloc, group, load
 from native.wire.base import JobEnd, Message
 from native.wire.placed import JobNodes
 
@@ -26,6 +26,10 @@ class Tree:
         unconfirmed: PCT -> node, of those that may still host something of the job.
         sent_signals: signals that yod has sent to ranks to end them.
         is_suspended: a command has had the ranks stopped, and nothing has continued them since.
+        rescued: places of lost nodes whose shares of a checkpoint others drain while the job ends;
+            None: none are.
+        rescue_s: they have so long for that.
+        rescue_attempt: the checkpoint, as in ``checkpoint.begin``.
     """
 
     def __init__(self) -> None:
@@ -33,6 +37,9 @@ class Tree:
         self.unconfirmed: dict[PortalId, int] = {}
         self.sent_signals: set[int] = set()
         self.is_suspended = False
+        self.rescued: tuple[int, ...] | None = None
+        self.rescue_s = 0.0
+        self.rescue_attempt = 0
 
     def place(self, grant: alloc.Grant) -> None:
         """The nodes have been granted."""
@@ -88,19 +95,39 @@ class Tree:
             self.sent_signals.add(signal.SIGKILL)
         return self.send(load.AllDone(self.job_id))
 
+    def rescue(self, node: int, within_s: float, attempt: int) -> list[Action]:
+        """A node is lost: the job ends behind what the others drain of a checkpoint."""
+        self.rescued = (list(self.nodes.numbers()).index(node),)
+        self.rescue_s, self.rescue_attempt = within_s, attempt
+        return self.send(group.Rescue(self.job_id, self.rescued))
+
+    def end_rescue(self) -> None:
+        """The nodes are not waited for any more: a reset tells them."""
+        if self.rescued is not None:
+            self.rescued, self.rescue_s = (), 0.0
+
     def reset(self) -> list[Action]:
         """Tell each PCT that has not confirmed the end to kill what is left."""
         self.sent_signals.add(signal.SIGKILL)
         reset = load.Reset(self.job_id, self.attempt)
-        return [Send(peer, reset) for peer in self.unconfirmed]
+        messages: list[Message] = [reset]
+        if self.rescued is not None:
+            messages = [group.Rescue(self.job_id, self.rescued), reset]
+        return [Send(peer, message) for peer in self.unconfirmed for message in messages]
 
-    def release(self, end: JobEnd | None) -> alloc.Release:
+    def release(self, end: JobEnd | None, lost: Collection[int] = ()) -> alloc.Release:
         """What bebopd is told when the nodes are not needed any more.
 
         Args:
             end: how the job has ended; None: it is not told.
+            lost: nodes that are lost, as far as is known.
         """
-        return alloc.Release(self.job_id, end, self.attempt)
+        left = tuple(sorted(set(self.unconfirmed.values()).intersection(lost)))
+        return alloc.Release(self.job_id, end, self.attempt, left)
+
+    def waits_for_others(self, lost: Collection[int]) -> bool:
+        """Whether some node has not confirmed the end that is none of these."""
+        return not set(lost).issuperset(self.unconfirmed.values())
 
     def confirm(self, nodes: Collection[int]) -> None:
         """On these nodes nothing of the job is left."""

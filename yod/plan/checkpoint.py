@@ -10,6 +10,7 @@ from msgspec import Struct
 from native.wire.group import Checkpoints
 
 GRACE_S, KEEP_COUNT = 60.0, 2
+NODES_S = 90.0  # nodes have so long to make directories, to record what they find, to commit
 AUTO = -1.0
 
 
@@ -43,6 +44,10 @@ class Checkpointing(Struct, frozen=True):
         on: what else one is made before.
         where: None until the launch is prepared.
         recipe: what a restart has to know, encoded.
+        holds_output: yod writes output into files that it marks.
+        local: a directory of each node's, where ranks are saved first; empty: they are saved
+            in the directory of checkpoints at once.
+        drain_s: nodes have so long to copy them from there; 0: they are not kept there.
     """
 
     directory: str
@@ -57,3 +62,11 @@ class Checkpointing(Struct, frozen=True):
     on: frozenset[Occasion] = frozenset()
     where: Checkpoints | None = None
     recipe: bytes = b""
+    holds_output: bool = False
+    local: str = ""
+    drain_s: float = 0.0
+
+    @property
+    def most_s(self) -> float:
+        """How long a checkpoint may take."""
+        return self.grace_s + NODES_S + self.drain_s

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Mapping, Sequence
 
 from native import duration
 from native.errors import UsageError
@@ -15,6 +16,7 @@ from yod.plan.checkpoint_options import (
     EVERY,
     GRACE,
     KEEP,
+    LOCAL,
     ON,
     OPTIONS,
     RESTART,
@@ -24,20 +26,21 @@ from yod.plan.checkpoint_options import (
 _SIGNALS = {"USR1": signal.SIGUSR1, "USR2": signal.SIGUSR2}
 
 
-def chosen(given: dict[str, list[str]]) -> Checkpointing | None:
-    """What the options ask for; None: for no checkpoint.
+def chosen(given: Mapping[str, Sequence[str]]) -> Checkpointing:
+    """What the options ask for, of which there is one.
 
     Raises:
         UsageError: the text names the option.
     """
     values = {option.spellings[0]: given.get(option.spellings[0]) for option in OPTIONS}
     said = {name: each[-1] for name, each in values.items() if each}
-    if not said:
-        return None
     restart = said.get(RESTART, "")
     directory = said.get(DIRECTORY, "")
     if not directory and not restart:
         raise UsageError(f"{next(iter(said))}: only with {DIRECTORY} DIR")
+    if "-nice" in given and "PREEMPT" in said.get(ON, "").upper().split(","):
+        why = "its ranks get SIGTERM then, and yod does not; a batch job has it"
+        raise UsageError(f"{ON} preempt: not with -nice: {why} (yodjob submit -queue)")
     backend = _backend(said[BY]) if BY in said else None
     if backend is Backend.CRIU and SIGNAL in said:
         raise UsageError(f"{SIGNAL}: only with {BY} signal; criu tells ranks nothing")
@@ -50,7 +53,14 @@ def chosen(given: dict[str, list[str]]) -> Checkpointing | None:
         keep=_count(said.get(KEEP)),
         every_s=_interval(said[EVERY]) if EVERY in said else 0.0,
         on=_occasions(said[ON]) if ON in said else frozenset(),
+        local=_local(said.get(LOCAL, "")),
     )
+
+
+def _local(text: str) -> str:
+    if text and not text.startswith("/"):
+        raise UsageError(f"{LOCAL} {shown(text)}: an absolute path, of a directory of each node's")
+    return text
 
 
 def _interval(text: str) -> float:

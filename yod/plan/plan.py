@@ -13,11 +13,12 @@ from math import inf
 from msgspec import Struct
 
 from native.errors import UsageError
+from native.text import shown
 from native.wire.alloc import NodeSpec
-from native.wire.base import ARITY_MAX, NO_DEPENDENCY, SIZE_MAX, Dependency
+from native.wire.base import ARITY_MAX, NAME_MAX, NO_DEPENDENCY, SIZE_MAX, Dependency
 from native.wire.group import Dialect, RankFiles, Strace, Window
 from native.wire.load import Arguments, Mpi, ShippedObject
-from yod.plan.checkpoint import Checkpointing
+from yod.plan.checkpoint import Checkpointing, Occasion
 from yod.plan.loadfile import Line
 from yod.plan.shape import ANY, Shape, spec_of
 
@@ -67,6 +68,8 @@ class Options(Struct, frozen=True):
         switches: below at most so many leaf switches, and the seconds to wait for so few
             (``--switches``); 0: any, and as bebopd says.
         exclude: nodes that the job gets none of, as the user wrote them (``--exclude``).
+        queue, account: that the job is in (``-queue``), and that is charged (``-account``); empty:
+            as the site says.
         retries: how often a launch that fails before go is tried again (``--retries``).
         gives_way: the job ends when another one needs its slots (``-nice``).
         wait_s: how long to wait for nodes that others have; infinity: any time; 0: not at all;
@@ -86,7 +89,9 @@ class Options(Struct, frozen=True):
         signals_group: each signal reaches the helpers of a rank, too (``--signal-tree``).
         window: of the terminal that the only rank with input has (``--pty``); None: it has none.
         remote: directories whose files are yod's, as ranks see them (``--remote-io``).
-        awaits_user: the ranks are held at their entry until the user lets them go (``-attach``).
+        awaits_user: the ranks are held at their entry until the user lets them go (``-attach``,
+            ``-alloc``).
+        asks_user: the user sees the nodes then, and may end the job instead (``-alloc``).
         strace: which ranks run under it (``-strace``); None: none does.
         goes_by_enter: the user may do that at the terminal that is yod's standard input.
         ends_as_cplant: yod's exit status is as that of Cplant's (``--exit=cplant``).
@@ -107,6 +112,8 @@ class Options(Struct, frozen=True):
     constraint: str = ""
     switches: tuple[int, float] = (0, 0.0)
     exclude: str = ""
+    queue: str = ""
+    account: str = ""
     retries: int = 0
     gives_way: bool = False
     wait_s: float | None = None
@@ -128,6 +135,7 @@ class Options(Struct, frozen=True):
     shares_input: bool = False
     ends_as_cplant: bool = False
     awaits_user: bool = False
+    asks_user: bool = False
     goes_by_enter: bool = False
     strace: Strace | None = None
 
@@ -188,6 +196,18 @@ class Plan(Struct, frozen=True):
         chosen = self.options.wait_s
         waits = bool(self.allocation or self.after.on)
         return (inf if waits else 0.0) if chosen is None else chosen
+
+    @property
+    def time_s(self) -> float:
+        """How long it is to have its nodes; 0: any time, or as long as its queue lets it.
+
+        A launch whose user says when the ranks go has its time from then on, which is not known.
+        """
+        limit, checkpoints = self.options.time_limit, self.checkpointing
+        if limit is None or self.options.awaits_user:
+            return 0.0
+        is_written = checkpoints is not None and Occasion.TIMEOUT in checkpoints.on
+        return limit.time_s + (checkpoints.most_s if checkpoints and is_written else 0.0)
 
     @property
     def size(self) -> int:
@@ -282,6 +302,17 @@ def demand_size(members: list[Member]) -> None:
     total = sum(member.spec.size for member in members)
     if total > SIZE_MAX:
         raise UsageError(f"{total} ranks in all, at most {SIZE_MAX}")
+
+
+def demand_name(option: str, name: str) -> str:
+    """The name of a queue or an account; empty: none is named.
+
+    Raises:
+        UsageError: it can be none.
+    """
+    if len(name) > NAME_MAX or not name.isprintable():
+        raise UsageError(f"{option} {shown(name[:NAME_MAX])}: no name")
+    return name
 
 
 def demand_arity(arity: int, option: str) -> int:

@@ -13,7 +13,7 @@ from native.errors import UsageError
 from native.text import shown
 from native.wire.alloc import NO_NEEDS, Needs, NodeSpec
 from native.wire.base import GPUS_MAX, NODE_MAX, SIZE_MAX, SLOTS_MAX
-from native.wire.runs import SOCKETS_MAX, THREADS_MAX, Binding
+from native.wire.runs import SOCKETS_MAX, THREADS_MAX, Binding, Reach
 
 DIGITS_MAX = 18  # a number of a million digits takes minutes to convert
 
@@ -61,6 +61,7 @@ def _bound(needs: Needs, other: Needs) -> Binding | None:
         own.sockets or others.sockets,
         own.per_numa or others.per_numa,
         own.threads or others.threads,
+        reach=own.reach or others.reach,
     )
 
 
@@ -82,6 +83,7 @@ def made(
     per_numa: int | str | None = None,
     per_core: int | str | None = None,
     threads: int | str | None = None,
+    bind: str | None = None,
 ) -> Shape:
     """A shape of what a program says.
 
@@ -107,6 +109,7 @@ def made(
         ("--ranks-per-numa", per_numa),
         ("--ranks-per-core", per_core),
         ("--threads-per-core", threads),
+        ("--bind", bind),
     ):
         if value is not None:
             shape = with_option(shape, option, str(value))
@@ -204,22 +207,29 @@ def _binding(shape: Shape, option: str, value: str) -> Shape:
     count = parse_count(option, value, most, what)
     if not field and count > 1:
         raise UsageError(f"{option} {count}: 1 rank; each has whole cores of its own")
-    needs = shape.needs or NO_NEEDS
-    binding = needs.binding or Binding()
-    binding = replace(binding, **{field: count}) if field else binding
-    return replace(shape, needs=replace(needs, binding=binding))
+    return _with_binding(shape, **({field: count} if field else {}))
+
+
+REACHES = {
+    "core": Reach.CORE,
+    "rank": Reach.CORE,
+    "socket": Reach.SOCKET,
+    "numa": Reach.NUMA,
+}
 
 
 def _bind(shape: Shape, option: str, value: str) -> Shape:
-    match value:
-        case "none":
-            return shape
-        case "core" | "rank":
-            return _binding(shape, "--ranks-per-core", "1")
-        case "socket" | "numa":
-            other = f"--ranks-per-{value} K"
-            raise UsageError(f"{option} {value}: use {other}; its ranks are bound to cores of it")
-    raise UsageError(f"{option} {shown(value)}: core or none")
+    if value == "none":
+        return shape
+    if value not in REACHES:
+        raise UsageError(f"{option} {shown(value)}: core, socket, numa or none")
+    return _with_binding(shape, reach=REACHES[value])
+
+
+def _with_binding(shape: Shape, **fields: int | Reach) -> Shape:
+    needs = shape.needs or NO_NEEDS
+    binding = replace(needs.binding or Binding(), **fields)
+    return replace(shape, needs=replace(needs, binding=binding))
 
 
 def _with_needs(shape: Shape, **fields: int) -> Shape:

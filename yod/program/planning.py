@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+from msgspec.structs import replace
 
 from native.errors import UsageError, YodError
 from native.limits import Limits
@@ -79,7 +81,7 @@ def make_plan(
     if options.directory:
         place = os.path.normpath(os.path.join(place, options.directory))
     directory = os.fsencode(place)
-    entries = tuple(map(b"=".join, environment.items()))
+    entries = _entries(environment)
 
     def arguments_from(first: int) -> Arguments:
         return Arguments(
@@ -126,6 +128,26 @@ def make_plan(
         ),
     )
     return plan, b"" if is_inline else encoded
+
+
+def with_environment(plan: Plan, limits: Limits, environment: Mapping[bytes, bytes]) -> Plan | None:
+    """A plan of the same programs with other variables; None: it has to be made anew.
+
+    Raises:
+        UsageError: too many variables.
+    """
+    if not plan.are_arguments_inline:
+        return None
+    arguments = replace(plan.arguments, environment=_entries(environment))
+    size = len(codec.encode_part(arguments))
+    if size > limits.arguments_inline_bytes:
+        return None
+    _demand_fitting(arguments, size, limits.arguments_max_bytes)
+    return replace(plan, arguments=arguments)
+
+
+def _entries(environment: Mapping[bytes, bytes]) -> tuple[bytes, ...]:
+    return tuple(map(b"=".join, environment.items()))
 
 
 def _mixture(members: list[Member], libraries: tuple[str, ...]) -> list[str]:

@@ -85,7 +85,7 @@ enum ptlx_event_kind {
 /* Why a peer is lost: values of native.port.port.Loss. */
 enum ptlx_loss {
     PTLX_LOSS_UNREACHABLE = 1,
-    PTLX_LOSS_WRONG_KEY = 2,
+    PTLX_LOSS_WRONG_KEY = 2, /* detail: an errno; 6: the key has expired */
     PTLX_LOSS_WRONG_VERSION = 3,
     PTLX_LOSS_WRONG_PEER = 4,
     PTLX_LOSS_CLOSED = 5,

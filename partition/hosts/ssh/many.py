@@ -19,6 +19,12 @@ DEFAULT = "ssh"
 NEVER = -1.0  # seconds
 
 
+def load() -> None:
+    """Import what :class:`Many` needs: it takes 100 ms."""
+    import ClusterShell.Task
+    import ClusterShell.Worker.Worker  # noqa: F401
+
+
 class Call(Struct, frozen=True):
     """What to run on a host.
 
@@ -44,7 +50,7 @@ class Many:
     def __init__(self, command: str, connect_s: float, width: int) -> None:
         import logging
 
-        from ClusterShell.Task import task_self  # takes 100 ms to import
+        from ClusterShell.Task import task_self
 
         # What it says of an ssh that has ended is told by the events.
         logging.getLogger("ClusterShell").addHandler(logging.NullHandler())

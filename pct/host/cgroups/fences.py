@@ -23,6 +23,7 @@ from native.loop.reactor import Reactor, Watch
 from pct.account import Gpu
 from pct.host.cgroups.gpus import denied as denied_but
 from pct.host.cgroups.job import DEPTH_MAX
+from pct.host.cgroups.own import Cgroup
 
 CLIENTS_MAX = 64  # at a time; one more takes the place of the first
 CLIENTS_OF_USER_MAX = 8  # likewise
@@ -43,6 +44,7 @@ class Fences:
     """Listens for keepers, in the abstract name space, under the name of the PCT's group.
 
     Args:
+        listener: has that name; it belongs to the group (:class:`pct.host.cgroups.own.Cgroup`).
         path: of the PCT's group.
         devices: of all GPUs of the node, as ``195:1``.
         owner_of: gives the uid of a job's owner; None: there is no such job.
@@ -52,7 +54,12 @@ class Fences:
     """
 
     def __init__(
-        self, reactor: Reactor, path: str, devices: frozenset[bytes], owner_of: OwnerOf
+        self,
+        reactor: Reactor,
+        listener: _socket.socket,
+        path: str,
+        devices: frozenset[bytes],
+        owner_of: OwnerOf,
     ) -> None:
         self._reactor = reactor
         self._path = path
@@ -60,30 +67,19 @@ class Fences:
         self._owner_of = owner_of
         self._clients: dict[int, tuple[_socket.socket, Watch, int]] = {}
         self._of_user: Counter[int] = Counter()
-        kind = _socket.SOCK_SEQPACKET | _socket.SOCK_NONBLOCK | _socket.SOCK_CLOEXEC
-        self._listener = _socket.socket(_socket.AF_UNIX, kind)
-        try:
-            self._listener.bind(b"\0" + os.fsencode(os.path.basename(path)))
-            self._listener.listen(CLIENTS_MAX)
-        except OSError:
-            self._listener.close()
-            raise
-        self._acceptor = Acceptor(self._listener, _ACCEPTS_A_TURN)
-        self._watch = reactor.watch(self._listener.fileno(), self._accept)
+        self._listener = listener
+        listener.listen(CLIENTS_MAX)
+        self._acceptor = Acceptor(reactor, self._listener, _ACCEPTS_A_TURN, self._take)
 
     def close(self) -> None:
         """Hear nobody any more. What groups deny they go on to deny."""
-        self._watch.close()
+        self._acceptor.close()
         self._listener.close()
         for fd in list(self._clients):
             self._hang_up(fd)
-        self._acceptor.close()
 
-    def _accept(self) -> None:
-        for fd, _ in self._acceptor.accept():
-            self._take(_socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET, 0, fd))
-
-    def _take(self, client: _socket.socket) -> None:
+    def _take(self, fd: int, peer: object) -> None:
+        client = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET, 0, fd)
         _, uid = peer_of(client)
         # A keeper asks at once: those that came first and are still here say nothing.
         if self._of_user[uid] >= CLIENTS_OF_USER_MAX:
@@ -91,7 +87,6 @@ class Fences:
         elif len(self._clients) >= CLIENTS_MAX:
             self._give_up(next(iter(self._clients)))
         client.setblocking(False)
-        fd = client.fileno()
         watch = self._reactor.watch(fd, partial(self._readable, fd))
         self._clients[fd] = client, watch, uid
         self._of_user[uid] += 1
@@ -135,7 +130,7 @@ class Fences:
 
 def opened(
     reactor: Reactor,
-    path: str,
+    group: Cgroup,
     gpus: Sequence[Gpu],
     owner_of: OwnerOf,
     say: Callable[[str], None],
@@ -143,12 +138,14 @@ def opened(
     """As :class:`Fences`, for a node's GPUs; None: it could have no group deny any of them.
 
     Args:
+        group: of the PCT.
         say: takes a line for the log.
     """
-    if os.geteuid() != 0 or not (devices := denied_but(gpus, ())):
+    if group.fences is None or not (devices := denied_but(gpus, ())):
         return None
     try:
-        return Fences(reactor, path, frozenset(devices.split(b" ")), owner_of)
+        denied = frozenset(devices.split(b" "))
+        return Fences(reactor, group.fences, group.path, denied, owner_of)
     except OSError as error:
         say(f"steps of other users are not kept from each other's GPUs: {error.strerror}")
         return None

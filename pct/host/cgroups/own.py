@@ -11,6 +11,7 @@ children have controllers has no process of its own.
 
 from __future__ import annotations
 
+import _socket  # see pct.host.keeper
 import os
 from contextlib import suppress
 from enum import Enum
@@ -26,6 +27,7 @@ PREFIX = "yod-pct-"
 ENTER_TRIES = 3
 OF_PCT = "pct"  # the group of the PCT's process
 OF_BROKER = "broker"  # in the group of a batch job
+SOCKET_KIND = _socket.SOCK_SEQPACKET | _socket.SOCK_NONBLOCK | _socket.SOCK_CLOEXEC
 WANTED = ("cpu", "cpuset", "memory")
 
 
@@ -44,10 +46,14 @@ class Cgroup:
         path: its directory.
         for_jobs: jobs have groups of their own.
         controllers: that those have.
+        fences: root's socket under the name of the group, for its fences; None: there is none.
     """
 
-    def __init__(self, path: str, parent: str, lock: int) -> None:
+    def __init__(
+        self, path: str, parent: str, lock: int, fences: _socket.socket | None = None
+    ) -> None:
         self.path = path
+        self.fences = fences
         self._parent = parent
         self._lock = lock
         self._enabled: frozenset[str] = frozenset()  # controllers, in the group we came from
@@ -84,7 +90,10 @@ class Cgroup:
         # The name is random: containers that share a kernel may have the same process ids.
         path = os.path.join(parent, PREFIX + os.urandom(6).hex())
         lock = -1
+        fences = _socket.socket(_socket.AF_UNIX, SOCKET_KIND) if os.geteuid() == 0 else None
         try:
+            if fences is not None:  # taken before anybody can see the name in the group's
+                fences.bind(b"\0" + os.fsencode(os.path.basename(path)))
             os.mkdir(path)
             lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             flock(lock, LOCK_EX | LOCK_NB)  # another PCT may be sweeping
@@ -92,10 +101,12 @@ class Cgroup:
         except OSError:
             if lock >= 0:
                 os.close(lock)
+            if fences is not None:
+                fences.close()
             with suppress(OSError):
                 os.rmdir(path)
             return None
-        return cls(path, parent, lock)
+        return cls(path, parent, lock, fences)
 
     def _make_room(self, for_jobs: ForJobs) -> None:
         """Go to a group of this process's own, so that others beside it can have controllers."""
@@ -149,6 +160,8 @@ class Cgroup:
             self._move_back()
             run(remove(self.path))
         os.close(self._lock)
+        if self.fences is not None:
+            self.fences.close()
 
     def _move_back(self) -> None:
         try:

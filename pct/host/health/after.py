@@ -11,7 +11,7 @@ from native.loop.reactor import Reactor
 from pct.events import HealthChecked
 from pct.health import Health
 from pct.host.health.looks import looks
-from pct.host.health.rogues import look
+from pct.host.health.rogues import Job, look
 from pct.host.health.touching import Touching
 from pct.host.health.watch import HealthWatch
 from pct.host.spawn.spawner import Spawner
@@ -30,7 +30,7 @@ def look_after(
     checks: tuple[Hook, ...],
     is_idle: Callable[[], bool] | None,
     name: str,
-    pbs_job: str,
+    batch_job: Job | None,
 ) -> list[Touching | HealthWatch]:
     """Look after a node from now on; gives what is to be closed in the end.
 
@@ -40,7 +40,7 @@ def look_after(
         checks: the site's.
         is_idle: tells whether no job is on the node; None: only its store is looked after.
         name: of the node.
-        pbs_job: the job of PBS of which the node is; empty: of none.
+        batch_job: of which the node is, and which may leave processes behind; None: of none.
     """
     touching = Touching(
         reactor,
@@ -53,14 +53,14 @@ def look_after(
     if is_idle is None or not limits.health_s:
         return [touching]
     watch = HealthWatch(
-        Health(checks, limits, reactor.monotonic(), has_rogues=bool(pbs_job)),
+        Health(checks, limits, reactor.monotonic(), has_rogues=batch_job is not None),
         reactor,
         spawner,
         look=partial(touching.looks, partial(looks, directories, limits)),
         is_idle=is_idle,
         name=name,
         tell=lambda trouble: handle(HealthChecked(trouble)),
-        look_for_rogues=partial(look, pbs_job),
+        look_for_rogues=lambda: iter(()) if batch_job is None else look(batch_job),
         tell_rogues=lambda text: handle(RoguesSeen(text)),
     )
     return [touching, watch]

@@ -202,7 +202,7 @@ def _given(action: BeginBroker, key: bytes) -> bytes:
 
 
 def _spec(action: BeginBroker, *, has_script: bool) -> wire.KeeperSpec:
-    command = programs.command_line("yodjob")
+    command = programs.command_line("yodjob-cold")
     starter: tuple[str, ...] = ()
     if has_script:
         starter = (STARTER, _BY_PYTHON) if len(command) == 1 else (STARTER,)

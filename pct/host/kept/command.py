@@ -1,10 +1,10 @@
-"""How a command of yodjob is started beside the ranks of a job, as the job's owner."""
+"""How a command of ours is started beside the ranks of a job, as the job's owner."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
-from native.host import programs
 from native.wire import keeper as wire
 from pct.events import RunSaver
 from pct.rare_events import RunLooker
@@ -12,13 +12,15 @@ from pct.rare_events import RunLooker
 _INHERITED = ("PATH", "LANG", "LC_ALL", "LC_CTYPE")
 
 
-def command_spec(name: str, action: RunSaver | RunLooker, *, wants_stdin: bool) -> wire.KeeperSpec:
+def command_spec(
+    command: Sequence[str | bytes], action: RunSaver | RunLooker, *, wants_stdin: bool
+) -> wire.KeeperSpec:
     """One process, which is alone under its keeper.
 
     Args:
-        name: of the command; the action has its arguments.
+        command: its words, those of the action among them.
     """
-    words = (*map(os.fsencode, (*programs.command_line("yodjob"), name)), *action.words)
+    words = tuple(map(os.fsencode, command))
     environment = (f"{each}={os.environ[each]}" for each in _INHERITED if each in os.environ)
     is_own = os.geteuid() != 0
     return wire.KeeperSpec(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 
+from native.host import programs
 from native.loop.reactor import Reactor
 from native.machine import JobEvent
 from native.waitstatus import how_it_ended
@@ -13,6 +15,8 @@ from pct.host.kept.command import command_spec
 from pct.host.kept.processes import NOT_STARTED, KeptProcesses
 from pct.host.spawn.spawner import Spawner
 from pct.rare_events import LookerEnded, RunLooker
+
+_CODE = "from partition.stacks.looker import main; main()"
 
 
 class LookerProcess:
@@ -37,8 +41,9 @@ class LookerProcess:
         self._kept_bytes = {1: b"", 2: b""}
         self._trouble = ""
         self._wait_status = NOT_STARTED
+        command = programs.own_python(_CODE, *map(os.fsdecode, action.words))
         self._kept = KeptProcesses(
-            command_spec("looker", action, wants_stdin=False),
+            command_spec(command, action, wants_stdin=False),
             reactor,
             spawner,
             report=self._report,

@@ -44,6 +44,10 @@ class JobHelpers:
                 self._run_saver(action)
             case events.TellSaver() if (saver := self._savers.get(job_id)) is not None:
                 saver.tell(action)
+            case rare_events.MarkRank(_, rank) if (saver := self._savers.get(job_id)) is not None:
+                saver.mark(rank)
+            case rare_events.PassToSaver() if (saver := self._savers.get(job_id)) is not None:
+                saver.give(action)
             case events.KillSaver() if (saver := self._savers.get(job_id)) is not None:
                 saver.kill()
             case rare_events.RunLooker():

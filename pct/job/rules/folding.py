@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 
-from native.wire.base import DATA_MAX
-from native.wire.io import Lines, LinesRun
+from native.wire.io import Lines, LinesRun, room_bytes
 
+LOOK_BYTES = 16 * 1024  # of each queue, for a line that is due elsewhere
 Runs = tuple[LinesRun, ...]
 Owed = tuple[tuple[int, int], ...]  # place of a child, bytes of credit that it gets back
 
@@ -57,6 +57,13 @@ class Source:
     def head(self) -> bytes:
         """The first line that waits."""
         return self.begin(self.data.index(b"\n") + 1)
+
+    def fitting(self, size: int, run_count: int) -> int:
+        """How much of the first ``size`` bytes fits into one message, in whole lines."""
+        room = room_bytes(run_count)
+        if size <= room:
+            return size
+        return self.data.rfind(b"\n", 0, room) + 1 or self.data.index(b"\n") + 1
 
 
 class Index:
@@ -125,7 +132,7 @@ class Bundle:
     def takes(self, runs: Runs, block: bytes, owed: Owed) -> bool:
         """Add lines; False: they are of other ranks, or there is no room."""
         size = self.size
-        if size + len(block) > DATA_MAX or len(runs) != len(self.runs):
+        if len(runs) != len(self.runs) or size + len(block) > room_bytes(len(runs)):
             return False
         for (first, last, offset), (begin, end, since) in zip(runs, self.runs, strict=True):
             if first != begin or last != end or offset != since + size:
@@ -138,6 +145,14 @@ class Bundle:
     def message(self, job_id: int, stream: int) -> Lines:
         """What is sent."""
         return Lines(job_id, stream, self.runs, b"".join(self._pieces))
+
+
+def place_of(source: Source, line: bytes) -> int:
+    """Where a line is near the head of a queue, from 1; 0: it is not there."""
+    if source.data.startswith(line):
+        return 1
+    at = source.data.find(b"\n" + line, 0, LOOK_BYTES)
+    return 0 if at < 0 else at + 2
 
 
 def common(block: bytes, other: Source) -> bytes:

@@ -9,7 +9,9 @@ takes along the same line at the heads of all other queues.
                queue. Where another source has the same line further back, what is before it
                there leaves first, so that both leave as one. Lines that would hold up the
                loop for long, as many short ones in different orders, leave unfolded
-    no room    more than half an output window is held: the oldest lines leave, as when due
+    no room    more than half an output window is held: the oldest lines leave, as when due. Not
+               where all have been in step until now: who is ahead runs out of credit, or is not
+               read, and waits for who is behind, for the window at most
     passed     what is no line of text leaves as it is, for its rank alone: a line that is not
                ended in the window, a line that is longer than a message, and what has NULs
 """
@@ -18,15 +20,16 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
+from math import inf
 
 from native.deadlines import earliest
 from native.errors import PeerProtocolError
 from native.wire.base import DATA_MAX
-from native.wire.io import RUNS_MAX, Lines, LinesRun, Output, cost
-from pct.job.rules.folding import Bundle, Index, Owed, Part, Runs, Source, common, joined
+from native.wire.io import OUTPUT_MAX_BYTES, RUNS_FEW, RUNS_MAX, Lines, LinesRun, Output, cost
+from pct.job.rules.folding import Bundle, Index, Owed, Part, Runs, Source, common, joined, place_of
 from pct.job.rules.relay import OutputRelay
 
-_LOOK_BYTES = 16 * 1024  # of each queue, for a line that is due elsewhere
+IN_STEP_WINDOWS = 4  # since all have last had the same line: then nobody waits for the others
 STEPS_MAX = 1 << 15  # in one call, which the loop waits for: then lines leave unfolded
 
 
@@ -48,6 +51,8 @@ class MergingRelay(OutputRelay):
         self._window_s = window_s
         self._room_bytes = window_bytes // 2  # a child must not run out of credit
         self._held_bytes = 0
+        self._now = 0.0
+        self._met_at = inf  # when all that may write have last had the same line, or first any
         self._outbox: deque[Bundle | tuple[Owed, Output]] = deque()
         self._ranks: dict[int, Source] = {}
         self._below = {place: Source() for place in places}
@@ -64,6 +69,11 @@ class MergingRelay(OutputRelay):
         """Nothing waits here."""
         return not (self._outbox or self._pending or self._tails)
 
+    @property
+    def is_held_back(self) -> bool:
+        """Output waits for credit."""
+        return bool(self._outbox)
+
     def deadline(self) -> float | None:
         """When :meth:`due` is to be called."""
         lines = min((source.parts[0].since for source in self._pending), default=None)
@@ -79,7 +89,7 @@ class MergingRelay(OutputRelay):
 
     def read(self, own: int, rank: int, data: bytes, now: float) -> None:
         """Take output of a rank of this node."""
-        self._begin_steps()
+        self._begin_steps(now)
         source = self._rank(rank)
         for start in range(0, len(data), DATA_MAX):
             self._read(rank, source, data[start : start + DATA_MAX], now)
@@ -101,7 +111,7 @@ class MergingRelay(OutputRelay):
         """
         if not message.data.endswith(b"\n"):
             raise PeerProtocolError("io.lines without the end of a line")
-        self._begin_steps()
+        self._begin_steps(now)
         source = self._below.setdefault(place, Source())
         self._add(source, message.data, message.runs, now, ((place, cost(message)),))
         self._settle(source)
@@ -133,7 +143,7 @@ class MergingRelay(OutputRelay):
 
     def due(self, now: float) -> None:
         """The deadline may have come. What is nearly due leaves with the rest."""
-        self._begin_steps()
+        self._begin_steps(now)
         before = now - self._window_s * 7 / 8
         while self._pending and (source := self._oldest()).parts[0].since <= before:
             self._release(source)
@@ -160,7 +170,7 @@ class MergingRelay(OutputRelay):
             for place, count_bytes in owed:
                 self._owed[place] = self._owed.get(place, 0) + count_bytes
             messages.append(message)
-        self.is_paused = bool(self._outbox)
+        self.is_paused = self.is_held_back or self._are_own_ahead()
         return messages, self._due_credit()
 
     def _next(self) -> tuple[Iterable[tuple[int, int]], Output | Lines]:
@@ -179,7 +189,8 @@ class MergingRelay(OutputRelay):
             assert not (source.is_inside and (source.data or source.tail))
         assert bool(self._pending) or self._index.is_empty
         assert self._held_bytes == sum(len(each.data) + len(each.tail) for each in sources)
-        assert self._held_bytes <= self._room_bytes
+        in_step_bytes = len(self._below) * self._window_bytes + self._own_max_bytes
+        assert self._held_bytes <= (in_step_bytes if self._are_in_step() else self._room_bytes)
 
     # -- queues -----------------------------------------------------------
 
@@ -218,12 +229,15 @@ class MergingRelay(OutputRelay):
             self._held_bytes += len(data) - end
 
     def _add(self, source: Source, data: bytes, runs: Runs, now: float, owed: Owed = ()) -> None:
+        if self._met_at == inf:
+            self._met_at = now
         self._held_bytes += len(data)
         source.data += data
         self._pending[source] = None
         self._unindexed[source] = None
         if source.parts and (last := source.parts[-1]).lines is None:
-            is_soon = now - last.since <= self._window_s / 8 and last.size + len(data) <= DATA_MAX
+            fits = last.size + len(data) <= OUTPUT_MAX_BYTES
+            is_soon = fits and now - last.since <= self._window_s / 8
             if is_soon and runs == tuple((a, b, offset + last.size) for a, b, offset in last.runs):
                 last.size += len(data)
                 last.owed = tuple((place, more + last.owed[0][1]) for place, more in owed)
@@ -252,8 +266,9 @@ class MergingRelay(OutputRelay):
         self._held_bytes -= len(tail)
         self._pass(rank, source, tail)
 
-    def _begin_steps(self) -> None:
+    def _begin_steps(self, now: float | None = None) -> None:
         self._last_step = self.steps + STEPS_MAX
+        self._now = self._now if now is None else now
 
     def _oldest(self) -> Source:
         return min(self._pending, key=lambda source: source.parts[0].since)
@@ -264,12 +279,40 @@ class MergingRelay(OutputRelay):
         """Send what need not wait, or may not."""
         if fresh is None or len(fresh.parts) == 1:
             self._send_complete()
-        while self._held_bytes > self._room_bytes:
+        while self._held_bytes > self._room_bytes and not self._are_in_step():
             if self._pending:
+                self._met_at = -inf
                 self._release(self._oldest())
             else:
                 source, rank = next(iter(self._tails.items()))
                 self._pass_tail(rank, source)
+
+    def _are_in_step(self) -> bool:
+        """Who is ahead may wait for who is behind: so far all have the same."""
+        is_late = self._now > self._met_at + self._window_s * IN_STEP_WINDOWS
+        if is_late or not self._pending or self._own_bytes > self._own_max_bytes:
+            return False
+        return self._has_all(self._pending, next(iter(self._pending)).head())
+
+    @property
+    def _own_bytes(self) -> int:
+        return sum(len(source.data) + len(source.tail) for source in self._ranks.values())
+
+    @property
+    def _own_max_bytes(self) -> int:
+        """What its own ranks have here at most: one read of each beside a window."""
+        return self._window_bytes + OUTPUT_MAX_BYTES * len(self._ranks)
+
+    def _are_own_ahead(self) -> bool:
+        """The ranks of this node wait for those below it."""
+        if (
+            not self._below
+            or self._held_bytes <= self._room_bytes // 2
+            or self._own_bytes <= self._room_bytes // 2
+        ):
+            return False
+        own = [source for source in self._ranks.values() if source in self._active]
+        return all(source in self._pending for source in own) and self._are_in_step()
 
     def _send_complete(self) -> None:
         pending, active = self._pending, self._active
@@ -280,6 +323,7 @@ class MergingRelay(OutputRelay):
                 continue
             if not self._has_all(active, lead.head()):
                 break
+            self._met_at = self._now
             self._fold(lead, lead.parts[0].size)
 
     def _has_all(self, sources: Iterable[Source], line: bytes) -> bool:
@@ -326,13 +370,13 @@ class MergingRelay(OutputRelay):
             How many lines have left with it, that one too; 0: none, as no other has it.
         """
         self.steps += len(self._pending)  # each is searched
-        found = [other for other in self._pending if other is not lead and _place(other, line)]
+        found = [other for other in self._pending if other is not lead and place_of(other, line)]
         if not found:
             return 0
         if before:
             self._alone(lead, before)
         for other in found:
-            at = _place(other, line) - 1
+            at = place_of(other, line) - 1
             while at > 0 and self.steps < self._last_step:
                 at -= len(self._fold(other, at))
             if at > 0:
@@ -342,8 +386,8 @@ class MergingRelay(OutputRelay):
     def _alone(self, lead: Source, size: int) -> None:
         """Send lines from the head of a queue that no other has there."""
         while size:
-            room = size if size <= DATA_MAX else lead.data.rfind(b"\n", 0, DATA_MAX) + 1
-            count = min(room, lead.parts[0].size)
+            part = lead.parts[0]
+            count = lead.fitting(min(size, part.size), len(part.runs))
             self._send([lead], lead.begin(count))
             size -= count
 
@@ -355,18 +399,20 @@ class MergingRelay(OutputRelay):
         """
         self.steps += 1
         head = lead.head()
+        run_most = RUNS_MAX if len(head) <= DATA_MAX else RUNS_FEW
         members = [lead]
         run_count = len(lead.parts[0].runs)
         block = lead.begin(min(most, lead.parts[0].size))
         for other in self._pending:
             if other is not lead and other.data.startswith(head):
                 run_count += len(other.parts[0].runs)
-                if run_count > RUNS_MAX:
+                if run_count > run_most:
                     break
                 members.append(other)
                 block = common(block, other)
         if len(members) == 1:
             block = head
+        block = block[: lead.fitting(len(block), run_count)]
         self._send(members, block)
         return block
 
@@ -399,11 +445,3 @@ class MergingRelay(OutputRelay):
 def _has(part: Part, rank: int) -> bool:
     """Whether some of it is a rank's."""
     return any(first <= rank <= last for first, last, _ in part.runs)
-
-
-def _place(source: Source, line: bytes) -> int:
-    """Where a line is near the head of a queue, from 1; 0: it is not there."""
-    if source.data.startswith(line):
-        return 1
-    at = source.data.find(b"\n" + line, 0, _LOOK_BYTES)
-    return 0 if at < 0 else at + 2

@@ -15,8 +15,7 @@ from __future__ import annotations
 from collections import deque
 
 from native.errors import PeerProtocolError
-from native.wire.base import DATA_MAX
-from native.wire.io import Lines, Output, cost
+from native.wire.io import OUTPUT_MAX_BYTES, Lines, Output, cost
 
 UNBOUNDED_BYTES = 1 << 62
 
@@ -44,6 +43,11 @@ class OutputRelay:
         """Nothing waits here."""
         return not self._queue
 
+    @property
+    def is_held_back(self) -> bool:
+        """Output waits for credit."""
+        return bool(self._queue)
+
     def read(self, own: int, rank: int, data: bytes, now: float) -> None:
         """Take output of a rank of this node.
 
@@ -52,8 +56,8 @@ class OutputRelay:
         """
         offset = self._offsets.get(rank, 0)
         self._offsets[rank] = offset + len(data)
-        for start in range(0, len(data), DATA_MAX):
-            piece = data[start : start + DATA_MAX]
+        for start in range(0, len(data), OUTPUT_MAX_BYTES):
+            piece = data[start : start + OUTPUT_MAX_BYTES]
             message = Output(self._job_id, rank, self._stream, offset + start, piece)
             self._queue.append((own, message))
 

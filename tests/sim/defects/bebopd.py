@@ -75,8 +75,10 @@ def a_new_bebopd_ignores_running_jobs(patch: Patch) -> None:
 
 @defect
 def a_release_is_confirmed_at_once(patch: Patch) -> None:
-    def release(original: Any, self: JobTable, job: Any, requester: Any, now: float) -> Any:
-        actions = original(self, job, requester, now)
+    def release(
+        original: Any, self: JobTable, job: Any, requester: Any, now: float, lost: Any = ()
+    ) -> Any:
+        actions = original(self, job, requester, now, lost)
         if job.requester is not None:
             job.requester = None
             actions.append(Send(requester, alloc.Released(job.job_id)))

@@ -188,7 +188,7 @@ class Registration:
     def open_soon(self, job_id: int, allocation: str = "") -> None:
         """There is no directory."""
 
-    open = open_soon
+    open = open_late = open_soon
 
     def told(self, told: object) -> None:
         """Nobody has asked."""

@@ -69,6 +69,7 @@ class Pct:
                 distances(ranks),
                 0.0,
                 attempt=self.reservation.attempt(job_id),
+                loans=self.reservation.loans(job_id),
             )
             for job_id, ranks in self.hosts.items()
         )
@@ -151,6 +152,8 @@ class Pct:
                     self.world.script_starts(job_id, process.grant.attempt)
                 else:
                     self.broker_says(job_id, State.NODE_FAIL)
+            case "running" if process.is_suspended and self.world.stands_still(job_id):
+                pass
             case "running" if self.world.scripts_end or process.is_told_to_end:
                 process.phase = ENDING
                 self.world.script_ended(job_id)

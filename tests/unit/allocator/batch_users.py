@@ -23,6 +23,8 @@ SPECS = (spec(1), spec(2), spec(5), spec(1, 1), spec(2, 2, 0, one_per_node=True)
 class Users:
     """A part of :class:`tests.unit.allocator.batch_world.World`."""
 
+    specs = SPECS
+
     def receive(self, peer, message, principal=ALICE):
         self.handle(MessageReceived(peer, principal, message))
 
@@ -43,8 +45,8 @@ class Users:
             for job_id, process in each.processes.items():
                 job = self.machine.batch.get(job_id)
                 is_it = job is not None and job.attempt == process.grant.attempt
-                if is_it and job.state is State.RUNNING and job.time_s:
-                    late_s = self.unix_time() - job.began - job.time_s
+                if is_it and job.state is State.RUNNING and job.limit_s:
+                    late_s = self.unix_time() - job.began - job.limit_s
                     assert late_s < grace_s, f"job {job_id} is {late_s} s over its time"
 
     def submit(self):
@@ -54,7 +56,7 @@ class Users:
         self.after[token] = after = self.dependency()
         if token[0] < 26:  # one in ten
             self.exclusive.add(token)
-        wanted = self.choose.choice(SPECS)
+        wanted = self.choose.choice(self.specs)
         words = (wanted, "a", 0.0, b"task", after, token in self.exclusive)
         message = batch.Submit(token, *words, terms=self.terms(wanted))
         message = replace(message, **self.times(token))
@@ -174,6 +176,10 @@ class Users:
         self.suspending.add(peer)
         self.receive(peer, batch.Suspend(job_id, is_on))
 
+    def stands_still(self, job_id):
+        """Whether others have a job's slots."""
+        return False
+
     def hold(self):
         """Or release."""
         job_id = self.choose.choice(list(self.accepted.values()))
@@ -196,9 +202,11 @@ class Users:
         for each in self.pcts:
             for job_id, process in each.processes.items():
                 if not self.disk.state(job_id).is_final:
-                    assert process.time_s == self.disk.time_s(job_id), "an old time limit"
                     job = self.machine.batch.get(job_id)
-                    assert process.is_suspended == job.is_suspended, "an old suspension"
+                    assert job.time_s == self.disk.time_s(job_id), "an old time limit"
+                    assert process.time_s == job.limit_s, "an old time limit"
+                    is_still = job.shown_state is State.SUSPENDED
+                    assert process.is_suspended == is_still, "an old suspension"
 
     def ordering(self):
         """Who has ordered something, by their connections."""

@@ -1,5 +1,7 @@
 """A small partition for tests: bebopd's machine, and what PCTs and yods say to it."""
 
+from msgspec.structs import replace
+
 from allocator.batch.job import RecordEvent
 from allocator.bebopd import Bebopd
 from allocator.jobs.accounting import RecordPast
@@ -33,6 +35,8 @@ def spec(size, *nodes, **fields):
 class Partition:
     """A machine with nodes 0 to ``count - 1``; checks its invariants at each event.
 
+    It looks at its line at each event, unless the limits say otherwise.
+
     Attributes:
         history: what it has recorded of jobs and nodes.
     """
@@ -42,6 +46,8 @@ class Partition:
         self.history = []
         self.checks = False  # until all nodes are there: it looks at each of them
         self.limits = limits or Limits(silent_s=1e6)  # nobody repeats announcements
+        if self.limits.pass_s == Limits().pass_s:
+            self.limits = replace(self.limits, pass_s=0.0)
         self.machine = Bebopd(
             placement or ListPlacement(),
             **{

@@ -6,13 +6,14 @@ from math import inf
 from allocator.jobs.excluding import excluded
 from allocator.jobs.grants import Owner
 from allocator.jobs.job import JobState
+from allocator.lending.loans import borrowers
 from allocator.nodes.placement import ArrayPlacement
 from allocator.queue import file
 from allocator.queue.ranking import Ranking
 from allocator.queue.table import QueueTable
 from native.wire import batch
 from native.wire.alloc import Release
-from native.wire.base import JobMessage, Terms
+from native.wire.base import JobMessage, State, Terms
 from tests.unit.allocator.batch_world import SLOTS, World
 from tests.unit.allocator.partition_of import ALICE, BOB, NAMES
 
@@ -90,13 +91,15 @@ LICENCES = ((), (), (("matlab", 1),), (("matlab", 2),))
 class QueueWorld(World):
     """A world whose site has queues."""
 
+    rules = RULES
     backfills = property(lambda self: True, lambda self, value: None)  # it is the policy of queues
     preempted = 0
+    stopped = 0  # how often one stands still for others
     impatient = 0  # who began below more leaf switches than they wanted
 
     def site(self):
         self.queues = QueueTable(
-            file.parse(RULES, "queues"),
+            file.parse(self.rules, "queues"),
             lambda uid, group: False,
             self.disk.batch.charges(),
             lambda uid: Owner(uid, NAMES[uid], uid),
@@ -133,7 +136,7 @@ class QueueWorld(World):
         super().receive(peer, message, principal)
 
     def settle(self):
-        ends = max(reserved.end for reserved in self.queues.rules.reserved)
+        ends = max([reserved.end for reserved in self.queues.rules.reserved], default=0.0)
         self.pass_time(max(1.0, ends - self.unix_time()))
         super().settle()
 
@@ -157,6 +160,7 @@ class QueueWorld(World):
     def handle(self, event):
         there = self.machine.batch if self.machine is not None else ()
         ended = {job.job_id for job in there if job.is_preempted}
+        lent = {job.job_id for job in there if job.lent_since}
         line = list(self.machine._requests._line) if self.machine is not None else ()
         super().handle(event)
         if self.machine is not None:
@@ -164,6 +168,7 @@ class QueueWorld(World):
             self.check_switches(line)
             self.check_reserved()
             self.check_preempted(ended)
+            self.check_standing(lent)
 
     def check_preempted(self, before):
         """Who ends for others is of a queue that does, and somebody who may wants its slots."""
@@ -173,6 +178,28 @@ class QueueWorld(World):
         line = [waiting.request.terms.queue for waiting in self.machine._requests._line]
         assert not ended or "urgent" in line, "they end for nobody"
         self.preempted += len(ended)
+
+    def stands_still(self, job_id):
+        job = self.machine.batch.get(job_id) if self.machine is not None else None
+        return job is not None and job.stands_still
+
+    def check_standing(self, before):
+        """No slot is held by two jobs that run, and who lends none stands still for nobody."""
+        there = {job.job_id: job for job in self.machine.batch}
+        still = {job_id for job_id, job in there.items() if job.stands_still}
+        self.stopped += len(still - before)
+        assert {there[job_id].terms.queue for job_id in still} <= {"spare"}
+        lent = borrowers(self.machine.nodes, only_up=True)
+        for job_id in lent.keys() | still:
+            job = there.get(job_id)
+            root = self.machine.nodes.get(job.root) if job is not None else None
+            if job is None or job.is_ending or root is None or not root.is_up:
+                continue  # it ends, or cannot be told
+            if job.state is State.RUNNING and self.machine._lenders._heard_by <= self.now:
+                assert (job_id in still) == (job_id in lent), "it stands still, or should"
+        for node in self.machine.nodes:
+            run = [slots for job_id, slots in node.held.items() if job_id not in lent]
+            assert sum(run) <= node.slots or not node.is_up, "a slot runs twice"
 
     def check_reserved(self):
         """No job begins on a node that is kept for others before it may have ended."""

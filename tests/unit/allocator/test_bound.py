@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from allocator.nodes.layout import lay, room
 from allocator.nodes.placement import ArrayPlacement
@@ -10,7 +11,7 @@ from allocator.nodes.placement_list import ListPlacement
 from native.errors import Refusal
 from native.wire.alloc import Grant, Needs, Refused, node_share_of
 from native.wire.codec import decode_credential
-from native.wire.runs import Binding, CoreGroup
+from native.wire.runs import Binding, CoreGroup, Reach
 from native.wire.status import Announce, HostedJob
 from pct.cores import Core, CoreTable, dealt
 from tests.unit.allocator.partition_of import Partition, pct, spec
@@ -23,6 +24,7 @@ bindings = st.one_of(
         sockets=st.sampled_from([0, 0, 1, 2]),
         per_numa=st.sampled_from([0, 0, 1, 2]),
         threads=st.sampled_from([0, 0, 1, 2]),
+        reach=st.sampled_from([None, *Reach]),
     ),
 )
 specs = st.builds(
@@ -73,11 +75,11 @@ def partition_of(*hosts, placement=ListPlacement, **options):
 
 
 def take(tables, grant, asked):
-    """Have the nodes take a grant; the cores of each rank, by node."""
+    """Have the nodes take a grant; the processors of each rank's own cores, by node."""
     shares = decode_credential(grant.credential).shares
     member_of = [nth for nth, each in enumerate(asked) for _ in range(each.size)]
-    cores_of = {
-        nth: (each.cores, each.needs.binding.threads, False)
+    bindings_of = {
+        nth: (each.cores, each.needs.binding)
         for nth, each in enumerate(asked)
         if each.needs is not None
     }
@@ -91,9 +93,19 @@ def take(tables, grant, asked):
         if share is not None and share.cores:
             assert tables[node].take(grant.job_id, share.cores) == ""
         given = tables[node].of(grant.job_id)
-        found[node] = dealt(sorted(ranks), member_of, cores_of, given)
+        found[node] = {}
+        if given is not None:
+            own = {
+                nth: (count, replace(binding, reach=None))
+                for nth, (count, binding) in bindings_of.items()
+            }
+            found[node] = dealt(sorted(ranks), member_of, own, given)
+            reached = dealt(sorted(ranks), member_of, bindings_of, given)
+            for rank, cpus in found[node].items():
+                _, binding = bindings_of[member_of[rank]]
+                demand_reached(given.here, binding, cpus, reached[rank])
     bound = {rank for each in found.values() for rank in each}
-    assert bound == {rank for rank, nth in enumerate(member_of) if nth in cores_of}
+    assert bound == {rank for rank, nth in enumerate(member_of) if nth in bindings_of}
     return found
 
 
@@ -114,11 +126,29 @@ def demand_as_asked(hosts, found, asked):
             demand_in_place(asked[nth].needs.binding, owns)
 
 
+def demand_reached(here, binding, own, reached):
+    """Assert that a rank is bound to its own processors, or to all around these."""
+    place_of = {
+        Reach.SOCKET: lambda core: core.socket,
+        Reach.NUMA: lambda core: (core.socket, core.numa),
+    }.get(binding.reach)
+    if place_of is None:
+        assert reached == own
+        return
+    (place,) = {place_of(core) for core in here if set(core.cpus) & set(own)}
+    around = [core for core in here if place_of(core) == place]
+    threads = binding.threads
+    cpus = [core.cpus[: threads or None] for core in around if len(core.cpus) >= threads]
+    assert reached == tuple(sorted(cpu for each in cpus for cpu in each))
+
+
 def demand_in_place(binding, owns):
     if not binding.is_inside_sockets:
         return
     sockets = [{core.socket for core in own} for own in owns]
     assert all(len(each) == 1 for each in sockets)
+    if binding.is_inside_numa:
+        assert all(len({(core.socket, core.numa) for core in own}) == 1 for own in owns)
     counts = [sockets.count(each) for each in sockets]
     assert not binding.per_socket or max(counts) <= binding.per_socket
     if binding.sockets:

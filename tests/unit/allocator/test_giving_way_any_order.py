@@ -10,7 +10,7 @@ import pytest
 
 from allocator.jobs.job import JobState
 from allocator.jobs.line import Line
-from allocator.queue.backfill import Backfill
+from allocator.queue.preemption import Preempting
 from native.machine import Send
 from native.wire import nodes as wire
 from native.wire.alloc import Freed, Grant, Release, Revoke, Revoked
@@ -162,7 +162,7 @@ def test_these_worlds_have_launches_that_end_for_others():
 
 
 def none_ends_for_others(patch):
-    patch.setattr(Backfill, "_ends_for", lambda self, terms, job: False)
+    patch.setattr(Preempting, "_ends_for", lambda self, terms, job: False)
 
 
 def what_gives_way_keeps_its_place(patch):

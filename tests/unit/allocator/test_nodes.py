@@ -95,6 +95,34 @@ def test_only_who_holds_the_partitions_key_joins(principal):
     assert len(partition.machine.nodes) == 0
 
 
+def test_the_more_nodes_there_are_the_less_often_each_announces_itself():
+    partition = Partition(4, limits=Limits(heartbeat_s=10.0, silent_s=35.0, announce_apart_s=4.0))
+    (answer,) = partition.announce(0)
+    assert answer == Send(pct(0), Accepted(0, EPOCH, 16.0))
+    partition.wait(55.0)  # they have as much more time
+    assert partition.free() == {0: 1, 1: 1, 2: 1, 3: 1}
+    partition.wait(1.0)
+    assert partition.free() == {0: 0, 1: 0, 2: 0, 3: 0}
+
+
+def test_ten_thousand_nodes_announce_themselves_125_times_a_second():
+    limits = Limits()
+    assert (limits.announced_s(1), limits.announced_s(1250)) == (10.0, 10.0)
+    assert 10_000 / limits.announced_s(10_000) == 125.0
+
+
+def test_an_announcement_that_says_nothing_new_changes_nothing():
+    partition = Partition(2)
+    table = partition.machine.nodes
+    before = table.changes
+    partition.announce(0)
+    assert table.changes == before
+    partition.announce(0, slots=2)
+    assert (table.changes, table.slots()) == (before + 1, 3)
+    partition.announce(0, slots=2, incarnation=2)
+    assert table.changes == before + 2
+
+
 def test_a_silent_node_is_down_and_back_when_it_speaks():
     partition = Partition(2, limits=Limits())
     partition.wait(30)

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from allocator.geometry import hilbert
 from allocator.host.files import POLICIES as NAMES
-from allocator.nodes import hilbert, nodesfile, policies
+from allocator.nodes import nodesfile, policies
 from allocator.nodes.access import Access, Claim
 from allocator.nodes.placement import ArrayPlacement
 from allocator.nodes.placement_list import ListPlacement

@@ -75,15 +75,19 @@ def test_the_first_queue_is_the_default_and_open_to_all():
         ),
         (
             QUEUE + 'preempts = ["day"]\n',
-            "day: preempts: queue day must have a preempt_mode, of cancel, requeue",
+            "day: preempts: queue day must have a preempt_mode, of cancel, requeue, suspend",
         ),
         (
             QUEUE + 'preempts = ["day"]\npreempt_mode = "cancel"\n',
             "[[queue]] day: preempts: it would preempt itself",
         ),
         (
-            QUEUE + 'preempt_mode = "suspend"\n',
-            "(day): preempt_mode must be one of off, cancel, requeue, not suspend",
+            QUEUE + 'preempt_mode = "freeze"\n',
+            "(day): preempt_mode must be one of off, cancel, requeue, suspend, not freeze",
+        ),
+        (
+            QUEUE + 'preempt_mode = "suspend"\npreempt_grace = "1:00"\n',
+            "(day): preempt_grace: a job that is suspended does not end",
         ),
         (QUEUE + "priority = 5\n", "(day): priority has no effect: [priority] queue is 0"),
         (QUEUE + "priority = true\n", "(day): priority must be a whole number from 0"),

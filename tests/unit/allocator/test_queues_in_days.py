@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from allocator.jobs.table import RecordEnd
 from native.ids import Principal, PrincipalKind
 from native.wire import batch
 from native.wire.base import Terms
@@ -42,6 +43,8 @@ class Days(Site):
         self.waiting, self.ends = {}, {}
         self.all = {}
         self.orders = {}  # by job, that in which it was looked at last
+        self.began, self.used = {}, {}  # by job: when it began; what it had, slots times seconds
+        self.recorded = {}  # the same, as bebopd records it
         super().__init__(SITE, count=4, slots=2, **options)
 
     def come(self):
@@ -57,6 +60,7 @@ class Days(Site):
         """Until the next job ends."""
         job_id = min(self.ends, key=self.ends.__getitem__)
         self.now = max(self.now, self.ends.pop(job_id))
+        self.used[job_id] = self.all[job_id][0] * (self.now - self.began[job_id])
         self.end(job_id)
         self.look()
 
@@ -66,6 +70,7 @@ class Days(Site):
         for job_id in begun:
             time_s = self.machine.batch.get(job_id).time_s
             self.ends[job_id] = self.now + time_s * self.chance.choice((0.1, 0.6, 0.99))
+            self.began[job_id] = self.now
         self.demand_in_order(begun, order)
         for job_id in begun:
             del self.waiting[job_id]
@@ -113,6 +118,9 @@ class Days(Site):
         line.rank = ranked
         actions = super().handle(event)
         self.queues.check()
+        self.recorded.update(
+            (end.job_id, end.slot_s) for end in actions if isinstance(end, RecordEnd)
+        )
         return actions
 
 
@@ -127,6 +135,18 @@ def test_a_lower_priority_delays_none_that_could_have_begun_and_all_run(seed):
     while days.ends:
         days.go_on()
     assert not days.waiting and not len(days.machine.batch)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_slot_seconds_add_up(seed):
+    days = Days(random.Random(seed))
+    for _ in range(40):
+        days.go_on() if days.ends and days.chance.random() < 0.5 else days.come()
+    while days.ends:
+        days.go_on()
+    assert days.recorded == pytest.approx(days.used)
+    wasted_s = 8 * (days.now - 1000.0) - sum(days.recorded.values())
+    assert wasted_s >= 0.0
 
 
 @pytest.mark.parametrize("seed", range(15))

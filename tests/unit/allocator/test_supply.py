@@ -5,6 +5,7 @@ import random
 import pytest
 
 from allocator.jobs.assign import fits_beside
+from allocator.nodes.node import Equipment
 from allocator.queue.backfill import Backfill
 from native.wire.alloc import Needs
 from tests.unit.allocator.partition_of import spec
@@ -14,7 +15,7 @@ from tests.unit.allocator.test_backfill import HOUR_S, Backfilled, wanted
 def with_memory(chance, nodes, slots):
     partition = Backfilled(nodes, slots)
     for node in partition.machine.nodes:
-        node.memory, node.gpus = chance.randint(2, 8), ("a",) * chance.randint(1, 3)
+        node.equipment = Equipment(chance.randint(2, 8), ("a",) * chance.randint(1, 3))
     return partition
 
 
@@ -62,7 +63,8 @@ def test_what_is_remembered_of_jobs_is_what_they_have(seed):
         elif running:
             partition.end(chance.choice(running).job_id)
         demand_right(policy, partition.machine.nodes)
-    partition.machine.nodes.get(0).memory = 1
+    node = partition.machine.nodes.get(0)
+    node.equipment = Equipment(1, node.gpus)
     partition.machine.nodes.described += 1
     demand_right(policy, partition.machine.nodes)
 
@@ -81,7 +83,8 @@ def demand_right(policy, nodes):
 
 def test_a_member_has_its_memory_beside_that_of_the_others():
     partition = Backfilled(1, 4)
-    partition.machine.nodes.get(0).memory = 4
+    node = partition.machine.nodes.get(0)
+    node.equipment = Equipment(4, node.gpus)
     partition.job(1, HOUR_S, spec=spec(1, needs=Needs(memory=2)))
     refused = partition.request(
         spec(1, needs=Needs(memory=2)), spec(1, needs=Needs(memory=2)), waits=True

@@ -2,8 +2,8 @@
 
 import pytest
 
-import allocator.cli
-import pct.cli
+import allocator.command.cli
+import pct.command.cli
 from native.errors import UsageError
 from native.host import config
 from native.limits import Limits
@@ -27,9 +27,9 @@ def test_a_file_sets_limits_and_the_environment_goes_before(path):
 
 def test_a_file_gives_a_daemon_options_that_its_command_line_lacks(path):
     found = read(path, '[pct]\nbebopd = "head:7117"\nslots = 8\nstore = ["/a", "/b"]\n')
-    defaults = found.defaults("pct", pct.cli.command.params)
+    defaults = found.defaults("pct", pct.command.cli.command.params)
     assert defaults == {"bebopd": "head:7117", "slots": "8", "store": ("/a", "/b")}
-    assert found.defaults("bebopd", allocator.cli.command.params) == {}
+    assert found.defaults("bebopd", allocator.command.cli.command.params) == {}
 
 
 @pytest.mark.parametrize(
@@ -67,14 +67,14 @@ def test_what_is_wrong_is_said_with_its_place(path, text, said):
 def test_an_option_is_one_of_the_daemon_and_has_a_value_of_its_kind(path, text, said):
     found = read(path, text)
     with pytest.raises(UsageError) as caught:
-        found.defaults("bebopd", allocator.cli.command.params)
+        found.defaults("bebopd", allocator.command.cli.command.params)
     assert str(caught.value).startswith(f"{path}: {said}")
 
 
 def test_a_value_that_the_option_refuses_is_named(path):
     found = read(path, '[pct]\nslots = "many"\n')
     with pytest.raises(UsageError, match=r"\[pct\] slots: 'many' is not a valid integer"):
-        found.defaults("pct", pct.cli.command.params)
+        found.defaults("pct", pct.command.cli.command.params)
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path):

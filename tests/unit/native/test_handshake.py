@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from native import auth
-from native.errors import UsageError
+from native.errors import TOO_OLD, UsageError
 from native.ids import PortalId, Principal, PrincipalKind
 from native.port.port import Loss, PeerLost, Port, Received
 from native.port.portals import AnyKey, JobKey, LocalKey, PartitionKey, PortalsPort, UserKey
@@ -86,7 +86,9 @@ def test_a_key_of_another_id_is_refused(port: Open) -> None:
 def test_a_job_key_that_has_expired_is_refused(port: Open) -> None:
     past = int(time.time()) - 10
     a = guest(port, JobKey(7, 1001, past, auth.derive_job_key(TEST_KEY, 7, 1001, past)))
-    assert loss(a, port()).loss is Loss.WRONG_KEY
+    lost = loss(a, port())
+    assert lost.loss is Loss.WRONG_KEY
+    assert lost.text == f"does not take the key, which has expired: {TOO_OLD}"
 
 
 def test_partitions_with_different_keys_do_not_meet(port: Open) -> None:

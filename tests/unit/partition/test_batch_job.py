@@ -77,9 +77,9 @@ def test_a_job_of_one_node_needs_pcts_only_elsewhere():
     ("slots", "last"), [((4, 4), ["4"]), ((3, 1), ["3", "1"])], ids=["alike", "not alike"]
 )
 def test_srun_starts_one_pct_a_node_with_its_slots(slots, last):
-    words = slurm.command(BatchJob("slurm", "17", "", slots, False), "/d", "10.0.0.1:7", "tag")
+    words = slurm.command(BatchJob("slurm", "17", "", slots, False), "/d", "tag")
     assert words[words.index("-n") + 1] == words[words.index("-N") + 1] == "2"
-    assert words[-len(last) - 4 :] == ["yod", "/d", "10.0.0.1:7", "tag", *last]
+    assert words[-len(last) - 3 :] == ["yod", "/d", "tag", *last]
 
 
 def test_srun_takes_no_number_of_tasks_from_the_job():

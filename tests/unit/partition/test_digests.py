@@ -35,11 +35,11 @@ def checkpoint(pieces, tmp_path):
             path = here / f"rank.{rank}" / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
-    found, _ = record(0, [0, 1], str(here))
+    found, _ = record(0, [0, 1], str(here), 1)
     files.write(str(here / files.node_file(0)), found)
     spec = NodeSpec(size=2)
     recipe = files.Recipe("a.out", "/", (files.RecipeMember(("a.out",), spec),), "", "none", "2")
-    return commit(recipe, 0, str(tmp_path), "collecting")[1]
+    return commit(recipe, 1, 0, str(tmp_path), "collecting")[1]
 
 
 def as_version_1(path: str) -> None:

@@ -91,6 +91,15 @@ def test_a_kernel_that_keeps_debuggers_from_ranks_is_told(monkeypatch, tmp_path)
     assert found.level is Level.WARNING and "ptrace_scope is 1" in found.text
 
 
+def test_launchers_of_mpi_in_the_path_are_named_and_no_others(tmp_path):
+    for name in ("mpiexec", "srun", "mpicc"):
+        (tmp_path / name).touch(0o755)
+    found = found_on({"PATH": str(tmp_path)})["MPI"]
+    assert found == ok("MPI", f"in PATH: {tmp_path}/mpiexec, {tmp_path}/srun")
+    (tmp_path / "empty").mkdir()
+    assert found_on({"PATH": f"{tmp_path}/empty"})["MPI"] == ok("MPI", "no mpiexec in PATH")
+
+
 def found_of(monkeypatch, rows, environment=None):
     def answer(where, limits):
         if isinstance(rows, Exception):

@@ -8,9 +8,9 @@ import socket
 from msgspec import json
 from msgspec.structs import replace
 
-from partition.doctor import node, nodes
+from partition.doctor import namespaces, node, nodes
 from partition.doctor import partition as of_partition
-from partition.doctor.finding import Level, ok
+from partition.doctor.finding import Level, ok, warning
 from partition.doctor.node import CutOff, Place, Said
 
 HERE = Said(
@@ -43,6 +43,7 @@ def test_nodes_that_are_alike_are_one_line_for_each_thing():
         ok("libraries", "libc.so.6: the same on 2 nodes"),
         ok("names", "2 nodes find their own name"),
         ok("open files", "enough for a process on 2 nodes"),
+        ok("namespaces of nodes", "none hides users or processes of this host"),
         ok("Python", "nodes 0..1: 3.11.7"),
         ok("MPI", "nodes 0..1: /usr/bin/srun"),
         ok("PMIx", "nodes 0..1: /usr/lib/libpmix.so.2"),
@@ -148,8 +149,43 @@ def test_libraries_have_digests_of_their_bytes(tmp_path):
     assert node.digests([str(tmp_path)]) != first
 
 
+def test_a_node_names_the_pmix_that_its_system_has(monkeypatch, tmp_path):
+    assert tmp_path.name not in str(node.said().pmix)
+    (tmp_path / "libpmix.so.2").touch()
+    monkeypatch.setattr(node, "LIBRARIES", (f"{tmp_path}/libpmix.so.2", f"{tmp_path}/no*"))
+    assert node.said().pmix == (f"{tmp_path}/libpmix.so.2",)
+
+
 def test_bebopds_clock_is_compared_with_this_hosts():
     assert of_partition.clock(1000.0, 999.9, 1000.1).level is Level.OK
     ahead = of_partition.clock(1000.0, 1063.0, 1063.1)
     assert (ahead.level, ahead.text) == (Level.PROBLEM, "this host's is 63 s ahead of bebopd's")
     assert of_partition.clock(1000.0, 900.0, 900.5).text == "this host's is 100 s behind bebopd's"
+
+
+def test_a_node_of_this_host_in_other_namespaces_is_told_with_what_differs():
+    here = replace(HERE, host="boot", namespaces={"user": "u1", "net": "n1"}, users=1 << 32)
+    alike = replace(here, node=0)
+    inside = replace(here, node=1, namespaces={"user": "u2", "net": "n1"})
+    elsewhere = replace(here, node=2, host="another", namespaces={"user": "u3", "net": "n3"})
+    found = [
+        (each.level, each.text, each.remedy)
+        for each in nodes.compared([alike, inside, elsewhere], here, ASKED)
+        if each.subject == "namespaces of nodes"
+    ]
+    text = "node 1: on this host, in another user namespace: users have other uids there"
+    assert found == [(Level.WARNING, text, namespaces.OUTSIDE)]
+
+
+def test_a_node_with_fewer_users_than_this_host_is_told():
+    here = replace(HERE, host="boot", users=1 << 32)
+    found = [*nodes.compared([replace(here, node=4, host="other", users=65536)], here, ASKED)]
+    text = "node 4: fewer uids there than here: jobs of other users fail"
+    remedy = "map all uids into the container of its pct"
+    assert warning("namespaces of nodes", text, remedy) in found
+
+
+def test_a_node_says_in_which_namespaces_it_is():
+    said = node.said()
+    assert said.host == namespaces.host() and said.users == namespaces.users() > 0
+    assert said.namespaces["user"] == os.readlink("/proc/self/ns/user")

@@ -7,9 +7,9 @@ import subprocess
 
 import pytest
 
-from native.errors import UsageError
+from native.errors import PartitionError, UsageError
 from partition.find.state import Host
-from partition.hosts import hostfile, names
+from partition.hosts import address, hostfile, names
 from partition.hosts.ssh import scripts
 from partition.hosts.ssh.bringing import (
     SSH_FAILED,
@@ -167,3 +167,19 @@ def test_a_host_file_says_slots_by_repeating_a_host():
 def test_a_host_file_that_is_wrong_gets_its_line(text, said):
     with pytest.raises(UsageError, match=said):
         hostfile.parse(text, "f")
+
+
+def test_a_name_server_that_answers_nothing_is_waited_for_once(monkeypatch):
+    """Four names were looked up one after another, for ten seconds each."""
+    now, asked = [0.0], []
+
+    def silent(name):
+        asked.append(name)
+        now[0] += 10.0
+        raise OSError("Temporary failure in name resolution")
+
+    monkeypatch.setattr(address.socket, "gethostbyname", silent)
+    monkeypatch.setattr(address, "monotonic", lambda: now[0])
+    with pytest.raises(PartitionError, match=r"the address of n0 and of n1 .* is not known here"):
+        address.towards(["n0", "n1", "n2", "n3"])
+    assert asked == ["n0"]

@@ -40,6 +40,27 @@ def test_sockets_threads_and_ranks_that_are_not_bound_are_drawn_as_they_will_be(
     ]
 
 
+def test_ranks_that_share_a_socket_or_a_numa_node_are_drawn_in_all_of_it():
+    assert lines([spec(3, bind="socket")], HOST)[1:] == [
+        "  socket 0, NUMA node 0: [0-1 0-1] [0-1 0-1]",
+        "  socket 1, NUMA node 1: [  2   2] [  2   2]",
+        "  rank 0: socket 0, processors 0-1,4-5",
+        "  rank 1: socket 0, processors 0-1,4-5",
+        "  rank 2: socket 1, processors 2-3,6-7",
+    ]
+    assert lines([spec(1, bind="numa", threads_per_core="1")], HOST)[1:] == [
+        "  socket 0, NUMA node 0: [0 .] [0 .]",
+        "  socket 1, NUMA node 1: [. .] [. .]",
+        "  rank 0: NUMA node 0, processors 0-1",
+    ]
+
+
+@pytest.mark.parametrize("bind", ["socket", "numa"])
+def test_a_host_of_one_socket_has_each_rank_on_all_of_it(bind):
+    host = tuple(Core(0, 0, (cpu,)) for cpu in range(2))
+    assert lines([spec(2, bind=bind)], host)[1] == "  socket 0, NUMA node 0: [0-1] [0-1]"
+
+
 def test_a_rank_with_several_cores_has_them_all():
     assert lines([spec(1, cores_per_rank="2", bind="core")], HOST)[-1] == (
         "  rank 0: processors 0-1,4-5"

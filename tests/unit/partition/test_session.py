@@ -12,7 +12,7 @@ from native.limits import Limits
 from native.machine import Action, DeadlineReached, Event
 from native.wire import client, client_codec
 from partition.session import events
-from partition.session.machine import ENDING_TEXT, LEAVE_S, Session, State
+from partition.session.machine import ENDING_TEXT, LEAVE_S, UNKNOWN_TEXT, Session, State
 from tests.unit.yod.launch_of import plan
 from yod.launch.report import NEVER_STARTED
 from yod.plan.prepared import Prepared, Records
@@ -20,13 +20,17 @@ from yod.plan.prepared import Prepared, Records
 LIMITS = Limits(connect_s=5.0, prepare_s=10.0, press_s=0.5, liveness_s=2.0)
 BEGIN = 100.0
 REQUEST = client.Request(0o22, client.Stdio(0), (), 1, 0, ())
+OF_YODJOB = client.Request(0o22, client.Stdio.YODJOB, (), 2, 0, ())
+TO_ONE_FILE = client.Request(0, client.Stdio.YODJOB | client.Stdio.SAME_OUTPUT, (), 2, 0, ())
 PREPARED = Prepared(plan(1), b"", LIMITS, "embedded", None, "", Records())
 THEIRS = Prepared(plan(1), b"", Limits(liveness_s=3.0), "embedded", None, "", Records())
 
 ASKED = events.Asked(REQUEST)
+ASKED_TO_SUBMIT = events.Asked(OF_YODJOB)
 READY = events.Ready(PREPARED)
 REFUSED = events.Refused("no such program", 127)
 NOT_PREPARED = events.NotPrepared("a helper has ended")
+SAID = events.Said(b"yodjob: warning\n", b"17\n", 0)
 ENDED = events.LaunchEnded(3, False)
 FAILED = events.LaunchFailed("broken")
 GONE = events.ClientGone()
@@ -34,11 +38,13 @@ ENDS = events.ServerEnds()
 PRESS = events.Signalled(signal.SIGTERM)
 USR1 = events.Signalled(signal.SIGUSR1)
 LATE = DeadlineReached()
+LATE_ONES = (READY, REFUSED, NOT_PREPARED, SAID, ENDED, FAILED)
 
 CANCEL, ABANDON, HANG_UP = events.CancelPreparing(), events.Abandon(), events.HangUp()
 PATHS: dict[State, list[Event]] = {
     State.GREETED: [],
     State.PREPARING: [ASKED],
+    State.SUBMITTING: [ASKED_TO_SUBMIT],
     State.RUNNING: [ASKED, READY],
     State.LEAVING: [ASKED, READY, ENDED],
     State.OVER: [GONE],
@@ -53,8 +59,12 @@ def leave(status: int, drops: bool = False) -> events.Tell:
     return events.Tell(client.Exit(status, drops))
 
 
-def line(text: str) -> events.Tell:
-    return events.Tell(client.Output(2, f"yod: {text}\n".encode()))
+def line(text: str, command: str = "yod") -> events.Tell:
+    return events.Tell(client.Output(2, f"{command}: {text}\n".encode()))
+
+
+def output(stream: int, data: bytes) -> events.Tell:
+    return events.Tell(client.Output(stream, data))
 
 
 def session(state: State) -> Session:
@@ -66,7 +76,7 @@ def session(state: State) -> Session:
     return machine
 
 
-G, P, R, L, X = State
+G, P, S, R, L, X = State
 TABLE: list[tuple[State, Event, list[Action], State]] = [
     (G, ASKED, [events.Prepare(REQUEST)], P),
     (G, NOT_PREPARED, [cold("a helper has ended")], L),
@@ -87,6 +97,20 @@ TABLE: list[tuple[State, Event, list[Action], State]] = [
     (P, FAILED, [CANCEL, cold("broken")], L),
     (P, GONE, [CANCEL, HANG_UP], X),
     (P, ENDS, [CANCEL, cold("the launch server ends")], L),
+    (G, ASKED_TO_SUBMIT, [events.Submit(OF_YODJOB)], S),
+    (S, SAID, [output(2, SAID.errors), output(1, b"17\n"), leave(0)], L),
+    (S, events.Said(b"", b"", 2), [leave(2)], L),
+    (S, NOT_PREPARED, [cold("a helper has ended")], L),
+    (S, events.NotPrepared("nothing", False), [events.Tell(client.Cold("nothing", False))], L),
+    (S, PRESS, [CANCEL, leave(-signal.SIGTERM)], L),
+    (S, USR1, [], S),
+    (S, FAILED, [CANCEL, line(f"broken; {UNKNOWN_TEXT}", "yodjob"), leave(1)], L),
+    (S, GONE, [CANCEL, HANG_UP], X),
+    (
+        *(S, ENDS),
+        [CANCEL, line(f"the launch server ends; {UNKNOWN_TEXT}", "yodjob"), leave(1)],
+        L,
+    ),
     (R, PRESS, [events.PassSignal(signal.SIGTERM)], R),
     (R, USR1, [events.PassSignal(signal.SIGUSR1)], R),
     (R, ENDED, [leave(3), ABANDON], L),
@@ -97,8 +121,8 @@ TABLE: list[tuple[State, Event, list[Action], State]] = [
     (L, GONE, [HANG_UP], X),
     (L, LATE, [HANG_UP], X),
     (L, ASKED, [], L),  # on its way when the client was told
-    *((L, event, [], L) for event in (READY, REFUSED, NOT_PREPARED, ENDED, FAILED, PRESS, ENDS)),
-    *((X, event, [], X) for event in (READY, REFUSED, NOT_PREPARED, ENDED, FAILED, PRESS, ENDS)),
+    *((L, event, [], L) for event in (*LATE_ONES, PRESS, ENDS)),
+    *((X, event, [], X) for event in (*LATE_ONES, PRESS, ENDS)),
     (X, GONE, [], X),
     (X, LATE, [], X),
 ]
@@ -121,7 +145,7 @@ def test_each_event_does_what_the_table_says(
 @pytest.mark.parametrize("state", State)
 def test_every_other_event_is_refused(state: State):
     known = {type(event) for in_state, event, *_ in TABLE if in_state is state}
-    for event in (ASKED, READY, REFUSED, NOT_PREPARED, ENDED, FAILED, PRESS, GONE, ENDS, LATE):
+    for event in (ASKED, *LATE_ONES, PRESS, GONE, ENDS, LATE):
         if type(event) not in known:
             wanted = PeerProtocolError if event is ASKED else IllegalTransition
             with pytest.raises(wanted):
@@ -148,11 +172,17 @@ def test_a_line_that_may_come_beyond_the_window_of_output_is_short():
 def test_a_client_that_asks_nothing_and_a_preparation_that_does_not_end_have_their_time():
     assert session(State.GREETED).deadline() == BEGIN + LIMITS.connect_s
     assert session(State.PREPARING).deadline() == BEGIN + LIMITS.prepare_s
-    for state in (State.RUNNING, State.LEAVING, State.OVER):
+    for state in (State.SUBMITTING, State.RUNNING, State.LEAVING, State.OVER):
         assert session(state).deadline() is None
 
 
-@pytest.mark.parametrize("state", [G, P, R, L])
+def test_both_streams_of_a_submission_keep_their_order_where_they_are_one_file():
+    machine = Session(LIMITS, BEGIN)
+    machine.handle(events.Asked(TO_ONE_FILE), BEGIN)
+    assert machine.handle(SAID, BEGIN) == [output(1, SAID.errors), output(1, b"17\n"), leave(0)]
+
+
+@pytest.mark.parametrize("state", [G, P, S, R, L])
 def test_a_server_that_ends_waits_for_a_client_to_leave_but_not_for_ever(state: State):
     machine = session(state)
     machine.handle(ENDS, BEGIN)
@@ -172,10 +202,11 @@ def one_life(rng: random.Random) -> None:
     """Any events that may come, until the client has gone."""
     machine = Session(LIMITS, BEGIN)
     done: list[Action] = []
-    may_come: list[Event] = [PRESS, USR1, GONE, ENDS, LATE, ASKED]
+    asked = rng.choice((ASKED, ASKED_TO_SUBMIT))
+    may_come: list[Event] = [PRESS, USR1, GONE, ENDS, LATE, asked]
     while machine.state is not State.OVER:
         event = rng.choice(may_come)
-        if (event is ASKED and machine.state is not State.GREETED) or (
+        if (event is asked and machine.state is not State.GREETED) or (
             event is LATE and machine.deadline() is None
         ):
             continue
@@ -185,6 +216,8 @@ def one_life(rng: random.Random) -> None:
         for action in actions:
             if isinstance(action, events.Prepare):
                 may_come += [READY, REFUSED, NOT_PREPARED, FAILED]
+            elif isinstance(action, events.Submit):
+                may_come += [SAID, NOT_PREPARED, FAILED]
             elif isinstance(action, events.Begin):
                 may_come = [PRESS, USR1, GONE, ENDS, ENDED, FAILED]
     kinds = [type(action) for action in done]

@@ -31,6 +31,11 @@ from partition.submit.slurm import ours
         ("salloc -n 8 -t 1:00:00", "yodjob alloc -sz 8 -time 1:00:00"),
         ("srun -n 4 -C gpu ./a", "yod -sz 4 --constraint gpu ./a"),
         ("salloc -N 2 ./work", "yodjob alloc -N 2 ./work"),
+        ("srun --cpu-bind=sockets ./a", "yod --bind socket ./a"),
+        ("srun --cpu-bind=v,ldoms ./a", "yod --bind numa ./a"),
+        ("srun --cpu-bind=verbose,cores -n 2 ./a", "yod --bind core -sz 2 ./a"),
+        ("srun --cpu-bind none ./a", "yod --bind none ./a"),
+        ("srun --cpu-bind=threads ./a", "yod --threads-per-core 1 ./a"),
         ("srun -x n3 ./a", "yod --exclude n3 ./a"),
         ("sbatch --exclude=n3 job.sh", "yodjob submit --as-sbatch --exclude n3 job.sh"),
         ("squeue", "yodjob list"),
@@ -58,7 +63,7 @@ def test_a_command_has_its_counterpart(line, words):
 
 def test_a_command_of_the_shell_stays_one_word():
     command = ours("sbatch", ["-n", "2", "--wrap", "echo a b"])
-    assert command.words[-2:] == ("--wrap", "echo a b")
+    assert command.words[3:] == ("--wrap", "echo a b", "-sz", "2")
     assert ours("sbatch", ["--wrap=echo a b"]).words[-1] == "echo a b"
 
 
@@ -85,6 +90,11 @@ def test_what_changes_nothing_that_runs_gets_a_warning(line, warning):
         ("sbatch -n", "-n needs a value"),
         ("srun -n 4", "no program"),
         ("srun -b 18:30 ./a", "-begin is for batch jobs only"),
+        (
+            "srun --cpu-bind=map_cpu:0,1 ./a",
+            "--cpu-bind=map_cpu:0,1 is not there here: cores, sock",
+        ),
+        ("srun --cpu-bind", "--cpu-bind needs a value"),
         ("salloc --begin=18:30", "-begin is for batch jobs only"),
         ("squeue -o %i", "-o is not there here"),
         ("scancel", "no id"),

@@ -8,6 +8,7 @@ import random
 import pytest
 
 from native.wire.base import DATA_MAX
+from native.wire.io import OUTPUT_MAX_BYTES
 from partition.attach import spool
 from partition.attach.spool import FILES_MAX, SPOOLS_MAX, Spool
 
@@ -51,6 +52,26 @@ def test_another_process_reads_it_after_the_end(written, tmp_path):
     later = Spool(spool.directory(str(tmp_path), "17@here"), 1 << 20)
     assert all_of(later) == [(0, 1, b"all")]
     later.close()
+
+
+def test_long_pieces_do_not_exceed_the_limit_and_no_line_is_torn(tmp_path):
+    made = spool.make(str(tmp_path), "17@here", FILES_MAX * DATA_MAX)
+    line = b"0123456789abcdef" * 5 + b"\n"
+    for _ in range(20):
+        made.write(1, line * (OUTPUT_MAX_BYTES // len(line)))
+    pieces = all_of(made)
+    assert sum(len(data) for _, _, data in pieces) <= FILES_MAX * DATA_MAX
+    assert all(len(data) % len(line) == 0 == offset % len(line) for offset, _, data in pieces)
+    assert pieces[-1][0] + len(pieces[-1][2]) == made.size
+    made.close()
+
+
+def test_a_line_that_is_longer_than_a_file_is_kept_in_parts(tmp_path):
+    made = spool.make(str(tmp_path), "17@here", SMALL)
+    data = os.urandom(OUTPUT_MAX_BYTES).replace(b"\n", b" ")
+    made.write(1, data)
+    assert b"".join(data for _, _, data in all_of(made)) == data
+    made.close()
 
 
 def test_a_full_spool_keeps_the_beginning_and_the_end(tmp_path):

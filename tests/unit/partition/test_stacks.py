@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from native.wire.group import DYING, Look, Seen, StackRules
-from partition.stacks.looker import _EU_FRAME, _GDB_FRAME, _matched, together
+from partition.stacks.looker import _EU_FRAME, _GDB_FRAME, Missing, _matched, _said, together
 from pct.job.rules.looking import Looking
 from pct.rare_events import KillLooker, LetDie, LookerEnded, RunLooker
 from pct.tree.group import Group
@@ -238,3 +238,13 @@ def test_stacks_of_dying_ranks_are_in_the_report_of_yod():
     report = yod.machine.report
     assert report.stacks == {0: ["    a", "    main"], 1: ["    a", "    main", "    fault"]}
     assert report.notes == ["stacks on n20: install gdb"]
+
+
+def test_a_tool_has_a_part_of_the_time_and_none_when_that_is_nearly_over():
+    missing = Missing(1000.0)
+    assert missing.left_s() == missing.each_s == 300.0
+    assert _said(["echo", "frames"], missing) == "frames\n"
+    late = Missing(0.0)
+    assert late.left_s() == 0.0
+    assert _said(["echo", "frames"], late) == ""
+    assert list(late.texts) == ["there was no time to look at all of them (YOD_LOOK_S)"]

@@ -1,5 +1,6 @@
 """A browser's connection: what it is sent, and when it is given up."""
 
+import http.client
 import socket
 import zlib
 
@@ -84,6 +85,19 @@ def test_each_piece_can_be_read_before_the_next_when_it_is_compressed(make):
         ends.connection.send(piece)
         size, _, data = ends.client.recv(65536).partition(b"\r\n")
         assert inflate.decompress(data[: int(size, 16)]) == piece
+
+
+@pytest.mark.parametrize("coding", ["", "gzip"])
+def test_a_stream_that_is_finished_ends_as_whole_behind_its_last_piece(make, coding):
+    ends = make()
+    begin(ends, ASK.replace(b"Host", f"Accept-Encoding: {coding}\r\nHost".encode()))
+    ends.connection.send(b"data: last\n\n")
+    ends.connection.finish()
+    answer = http.client.HTTPResponse(ends.client)
+    answer.begin()
+    body = answer.read()  # raises where the end is missing
+    assert (zlib.decompress(body, 31) if coding else body) == b"data: last\n\n"
+    assert ends.ended == [ends.connection]
 
 
 def test_a_client_that_leaves_too_much_unread_is_given_up(make):

@@ -35,7 +35,7 @@ def row(job_id, state=State.RUNNING, **fields):
 @pytest.fixture
 def view():
     """A partition of three nodes; the first two have job 7."""
-    view = View("here", 20.0)
+    view = View("here", lambda count: 20.0)
     busy = [node(n, NodeState.BUSY, job(7, 2 * n, 2 * n + 1)) for n in range(2)]
     view.changed([*busy, node(2)], True, NOW)
     return view
@@ -108,7 +108,7 @@ def test_an_event_is_told_once(view):
 
 
 def test_why_a_node_is_out_of_use_is_told():
-    view = View("here", 20.0)
+    view = View("here", lambda count: 20.0)
     fan = NodeDrain("fan", "root", 0.0)
     down = node(1, NodeState.DOWN, job(7, 0), why="it left")
     whole = told(view.changed([node(0, NodeState.DRAINED, drain=fan), down], True, NOW))
@@ -118,7 +118,7 @@ def test_why_a_node_is_out_of_use_is_told():
 def test_ten_thousand_nodes_are_less_than_a_megabyte():
     jobs = [job(100 + n // 50, *range(4 * n, 4 * n + 4)) for n in range(10_000)]
     rows = [NodeRow(n, f"nid{n:06d}", NodeState.BUSY, 4, 4, 0.0, (jobs[n],)) for n in range(10_000)]
-    assert len(View("here", 20.0).changed(rows, True, NOW)) < MEGABYTE
+    assert len(View("here", lambda count: 20.0).changed(rows, True, NOW)) < MEGABYTE
 
 
 def test_a_parser_of_openmetrics_reads_the_metrics(view):

@@ -10,7 +10,7 @@ from partition.status.window import Key, Window, keys
 @pytest.fixture
 def window():
     """Ten nodes; the last has a job."""
-    window = Window(lambda rows: show.select(rows), 20.0)
+    window = Window(lambda rows: show.select(rows), lambda count: 20.0)
     job = NodeJob(7, "alice", (0,), 5.0, False)
     rows = [NodeRow(n, f"n{n}", NodeState.FREE, 1, 0, 0.0) for n in range(9)]
     window.changed([*rows, NodeRow(9, "n9", NodeState.BUSY, 1, 1, 0.0, (job,))], True, 100.0)

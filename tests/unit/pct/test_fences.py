@@ -8,6 +8,7 @@ import pytest
 from native.loop.reactor import Reactor
 from pct.host.cgroups import fences
 from pct.host.cgroups.fences import CLIENTS_OF_USER_MAX, Fences, RefusedError, asked
+from pct.host.cgroups.own import SOCKET_KIND
 
 DEVICES = frozenset((b"195:0", b"195:1", b"195:2"))
 UID = 1000
@@ -92,7 +93,9 @@ class Asking:
         monkeypatch.setattr(fences, "deny", lambda *what: self.denied.append(what))
         self.name = f"yod-pct-test-{os.urandom(6).hex()}"
         around = DEVICES, lambda job_id: owner if job_id == 17 else None
-        self.fences = Fences(self.reactor, f"/groups/{self.name}", *around)
+        listener = _socket.socket(_socket.AF_UNIX, SOCKET_KIND)
+        listener.bind(b"\0" + self.name.encode())
+        self.fences = Fences(self.reactor, listener, f"/groups/{self.name}", *around)
 
     def client(self):
         end = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from native.errors import PeerProtocolError
 from native.nodelist import format_cpus
 from native.wire.base import DATA_MAX
-from native.wire.io import RUNS_MAX, Lines, Output, cost
+from native.wire.io import OUTPUT_MAX_BYTES, RUNS_MAX, Lines, Output, cost
 from pct.job.rules import merge
 from pct.job.rules.merge import MergingRelay
 from pct.tree.collective import SELF
@@ -172,11 +172,11 @@ def test_what_waits_for_credit_is_one_message_as_far_as_that_may_be() -> None:
     relay = node(1)
     relay.hold()
     for _ in range(3):
-        relay.read(SELF, 0, b"x" * (DATA_MAX // 2 - 1) + b"\n", 0.0)
+        relay.read(SELF, 0, b"x" * (OUTPUT_MAX_BYTES // 2 - 1) + b"\n", 0.0)
     assert took(relay) == []
     relay.credit(WINDOW)
     messages, _ = relay.take()
-    assert [len(message.data) for message in messages] == [DATA_MAX]
+    assert [len(message.data) for message in messages] == [OUTPUT_MAX_BYTES]
 
 
 def test_what_a_lost_child_sent_comes_before_what_its_heirs_send() -> None:
@@ -222,6 +222,84 @@ def test_what_a_child_passes_waits_only_for_its_own_rank() -> None:
     assert took(relay) == [("passed 5", b"...")]
     relay.pass_on(1, Output(JOB_ID, 3, 1, 6, b"..."))
     assert took(relay) == [("3", b"three\n"), ("passed 3", b"...")]
+
+
+LINE = b"x" * 1023 + b"\n"
+
+
+def in_step() -> MergingRelay:
+    """Rank 0 here and rank 1 at a child, which both have written the same."""
+    relay = node(1, 1)
+    relay.read(SELF, 0, b"same\n", 0.0)
+    relay.pass_lines(1, Lines(JOB_ID, 1, ((1, 1, 0),), b"same\n"), 0.0)
+    assert took(relay) == [("0-1", b"same\n")]
+    return relay
+
+
+def child_writes(relay: MergingRelay, data: bytes, offset: int, now: float) -> None:
+    relay.pass_lines(1, Lines(JOB_ID, 1, ((1, 1, offset),), data), now)
+
+
+def test_a_rank_that_is_ahead_is_not_read_until_those_in_step_with_it_are_there() -> None:
+    relay = in_step()
+    relay.read(SELF, 0, LINE * 20, 0.01)
+    assert took(relay) == []
+    assert relay.is_paused and not relay.is_held_back
+    child_writes(relay, LINE * 20, 5, 0.04)
+    assert took(relay) == [("0-1", LINE * 20)]
+    assert not relay.is_paused
+
+
+def test_a_child_that_is_ahead_waits_for_credit_while_others_in_step_with_it_catch_up() -> None:
+    relay = in_step()
+    child_writes(relay, LINE * 50, 5, 0.01)
+    assert took(relay) == []  # more than half a window
+    assert not relay.is_paused
+    relay.read(SELF, 0, LINE * 50, 0.04)
+    assert took(relay) == [("0-1", LINE * 50)]
+
+
+def test_many_ranks_of_one_node_that_are_in_step_meet_though_they_write_much_at_once() -> None:
+    relay, data = node(8), LINE * 60
+    for rank in range(8):
+        relay.read(SELF, rank, data, 0.0)
+        assert took(relay) == ([("0-7", data)] if rank == 7 else [])
+        assert not relay.is_paused
+
+
+def test_what_one_rank_of_a_node_alone_writes_goes_on_at_once_in_bounded_memory() -> None:
+    relay, sent = node(4), 0
+    for _ in range(40):
+        relay.read(SELF, 0, LINE * 60, 0.01)
+        relay.credit(WINDOW)
+        sent += sum(len(data) for _, data in took(relay))
+        assert not relay.is_paused
+    assert sent > 40 * 60 * len(LINE) - WINDOW - 2 * DATA_MAX
+
+
+def test_who_is_ahead_waits_for_the_window_and_no_longer() -> None:
+    relay = in_step()
+    relay.read(SELF, 0, LINE * 20, 0.01)
+    assert took(relay) == [] and relay.is_paused
+    relay.due(0.06)
+    assert took(relay) == [("0", LINE * 20)]
+    assert not relay.is_paused
+
+
+def test_nobody_waits_for_who_has_not_been_in_step_for_some_windows() -> None:
+    relay = in_step()
+    late = WINDOW_S * merge.IN_STEP_WINDOWS + 0.01
+    relay.read(SELF, 0, LINE * 50, late)
+    assert took(relay) == [("0", LINE * 50)]
+    assert not relay.is_paused
+
+
+def test_nobody_waits_for_who_has_something_else_to_say() -> None:
+    relay = in_step()
+    child_writes(relay, b"other\n", 5, 0.01)
+    relay.read(SELF, 0, LINE * 50, 0.01)
+    assert ("0", LINE * 50) in took(relay)
+    assert not relay.is_paused
 
 
 def test_an_endless_line_is_passed_in_bounded_memory() -> None:

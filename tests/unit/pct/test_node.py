@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from native.errors import PeerProtocolError
+from native.errors import TOO_OLD, PeerProtocolError
 from native.ids import PortalId, Principal, PrincipalKind
 from native.machine import DeadlineReached, Log, MessageReceived, PeerGone, Send
 from native.wire import alloc, codec, group, load, nodes, status
@@ -257,7 +257,7 @@ MISFIT = "the members' sizes do not add up to the grant's ranks"
             "arguments of 1099511627776 bytes: arguments_max_bytes of this node is 8388608",
         ),
         (granted(of_epoch=76), "the reservation of job 7 is no longer valid"),
-        (granted(of_expires=4990), "the reservation of job 7 is 10 s old"),
+        (granted(of_expires=4990), f"the reservation of job 7 has expired 10 s ago: {TOO_OLD}"),
         (granted(1, 5), "5 slots granted, 4 of 4 are free"),
     ],
 )

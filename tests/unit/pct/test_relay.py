@@ -5,8 +5,8 @@ from collections import deque
 from hypothesis import given
 from hypothesis import strategies as st
 
-from native.wire.base import DATA_MAX
 from native.wire.io import MESSAGE_COST_BYTES, Output, cost
+from native.wire.io import OUTPUT_MAX_BYTES as MOST
 from pct.job.rules.relay import OutputRelay
 from pct.tree.collective import SELF
 
@@ -42,9 +42,9 @@ def test_what_a_rank_writes_carries_its_offset():
 
 def test_more_than_a_message_holds_is_cut():
     node = relay(1 << 20)
-    node.read(SELF, 0, bytes(DATA_MAX + 5), 0.0)
+    node.read(SELF, 0, bytes(MOST + 5), 0.0)
     messages, _ = node.take()
-    assert [(each.offset, len(each.data)) for each in messages] == [(0, DATA_MAX), (DATA_MAX, 5)]
+    assert [(each.offset, len(each.data)) for each in messages] == [(0, MOST), (MOST, 5)]
 
 
 def test_at_most_a_window_and_one_message_are_on_their_way():
@@ -117,7 +117,7 @@ def test_a_new_parent_takes_a_fresh_window():
 def test_a_relay_that_is_abandoned_waits_for_nobody():
     node = relay()
     for _ in range(100):
-        node.read(SELF, 0, bytes(DATA_MAX), 0.0)
+        node.read(SELF, 0, bytes(MOST), 0.0)
     node.take()
     node.abandon()
     node.take()
@@ -127,8 +127,8 @@ def test_a_relay_that_is_abandoned_waits_for_nobody():
 @given(
     steps=st.lists(
         st.one_of(
-            st.tuples(st.just("own"), st.integers(0, 3), st.integers(1, 3 * DATA_MAX)),
-            st.tuples(st.just("child"), st.integers(1, 2), st.integers(1, DATA_MAX)),
+            st.tuples(st.just("own"), st.integers(0, 3), st.integers(1, 3 * MOST)),
+            st.tuples(st.just("child"), st.integers(1, 2), st.integers(1, MOST)),
             st.tuples(st.just("write"), st.integers(1, 20), st.just(0)),
             st.tuples(st.just("take"), st.just(0), st.just(0)),
         ),
@@ -154,7 +154,7 @@ def test_whatever_the_interleaving_nothing_is_lost_order_is_kept_and_bounds_hold
         for place, count in credits:
             child_credit[place] += count
             assert child_credit[place] <= WINDOW  # never more than was used
-        assert sum(map(cost, on_the_way)) < WINDOW + DATA_MAX + MESSAGE_COST_BYTES + WINDOW // 4
+        assert sum(map(cost, on_the_way)) < WINDOW + MOST + MESSAGE_COST_BYTES + WINDOW // 4
 
     for step, number, size in steps:
         match step:

@@ -4,10 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from native.errors import Refusal
+from native.errors import TOO_OLD, Refusal
 from native.wire.alloc import Credential, NodeShare
+from native.wire.placed import NodeLoan
 from pct.account import Gpu
-from pct.cores import Core
+from pct.cores import Core, Given
 from pct.reservation import REMEMBERED_COUNT, Reservation
 
 SLOTS, EPOCH, NOW = 2, 77, 1000.0
@@ -44,6 +45,37 @@ def test_slots_are_taken_and_given_back():
     node.check()
 
 
+def test_slots_that_are_lent_are_in_use_once():
+    node = reservation()
+    assert node.take(grant(7), 4, NOW) is None
+    assert node.take(grant(8), 2, NOW, 5)[0] is Refusal.BUSY
+    loans = (NodeLoan(4, 2, 7, 0, 2),)
+    assert node.take(grant(9, loans=loans), 2, NOW, 6)[0] is Refusal.BUSY  # on another node
+    assert node.take(grant(10, loans=loans), 2, NOW, 5) is None
+    assert node.loans(10) == (NodeLoan(5, 1, 7, 0, 2),)
+    assert node.take(grant(11, loans=(NodeLoan(5, 1, 7, 0, 4),)), 3, NOW, 5)[0] is Refusal.BUSY
+    assert node.slots_used == 4
+    node.check()
+    node.give_back(10)
+    assert (node.slots_used, node.loans(10)) == (4, ())
+
+
+@pytest.mark.parametrize("lender", [7, 8])
+def test_a_lender_that_has_left_lends_nothing(lender):
+    node = reservation()
+    assert node.take(grant(7), 2, NOW) is None
+    assert node.take(grant(9, loans=(NodeLoan(5, 1, lender, 0, 2),)), 2, NOW, 5) is None
+    node.give_back(7)
+    assert (node.slots_used, node.loans(9)) == (2, ())
+    node.check()
+
+
+def test_another_attempt_of_a_lender_lends_nothing():
+    node = reservation()
+    assert node.take(grant(7, attempt=1), 4, NOW) is None
+    assert node.take(grant(9, loans=(NodeLoan(5, 1, 7, 0, 2),)), 2, NOW, 5)[0] is Refusal.BUSY
+
+
 def test_what_gives_way_is_known_as_long_as_it_is_here():
     node = reservation()
     assert node.take(grant(7, gives_way=True), SLOTS, NOW) is None
@@ -67,7 +99,7 @@ def test_what_gives_way_is_known_as_long_as_it_is_here():
             grant(),
             SLOTS,
             1063.0,
-            (Refusal.STALE_RESERVATION, "the reservation of job 7 is 3 s old"),
+            (Refusal.STALE_RESERVATION, f"the reservation of job 7 has expired 3 s ago: {TOO_OLD}"),
         ),
         (grant(), 5, NOW, (Refusal.BUSY, "5 slots granted, 4 of 4 are free")),
     ],
@@ -197,7 +229,7 @@ def test_cores_are_taken_once_and_come_back():
     node.epoch = EPOCH
     share = (NodeShare(5, 1, 0, 0, ((0, 0, 3),)),)
     assert node.take(grant(7, shares=share), 3, NOW, 5) is None
-    assert node.cores(7) == tuple((0, core) for core in cores[:3])
+    assert node.cores(7) == Given(tuple((0, core) for core in cores[:3]), cores)
     assert node.core_counts(7) == (3,)
     refused = node.take(grant(8, shares=share), 3, NOW, 5)
     assert refused == (Refusal.BUSY, "3 cores of a group granted, 1 of 4 are free")
@@ -211,7 +243,7 @@ def test_a_node_that_has_no_cores_to_bind_to_gives_none():
     node = counted()
     refused = node.take(grant(7, shares=(NodeShare(5, 1, 0, 0, ((0, 0, 1),)),)), 1, NOW, 5)
     assert refused == (Refusal.BUSY, "cores granted, this node has none to be bound to")
-    assert (node.groups, node.cores(7), node.core_counts(7)) == ((), (), ())
+    assert (node.groups, node.cores(7), node.core_counts(7)) == ((), None, ())
 
 
 def test_the_share_of_another_node_takes_nothing_here():

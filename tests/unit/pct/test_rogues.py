@@ -3,13 +3,14 @@
 from native.machine import Log, Send
 from native.wire import status
 from partition.status import why
-from pct.host.health.rogues import Seen, described, strays
+from pct.host.health.rogues import PBS, SLURM, Job, Seen, described, job_of, strays, strays_of_slurm
 from pct.rare_events import RoguesSeen
 from tests.unit.allocator.partition_of import Partition, pct, spec
 from tests.unit.allocator.test_operators import rows, states
 from tests.unit.pct.node_of import ready
 
 MOM, SCRIPT, TASK, PCT, KEEPER, RANK = 10, 20, 30, 31, 40, 41
+JOB = Job(PBS, "0.pbs")
 TEXT = "of pbs job 0.pbs, which PBS does not end: 50 (sleep)"
 
 # The processes of a node: the script of the job, and the pct below the shell of a task.
@@ -59,10 +60,45 @@ def test_a_host_that_hides_the_processes_of_others_shows_rogues_too():
     assert strays(own | {50: Seen("sleep", SCRIPT, 50)}, PCT) == [50]
 
 
+# The processes of a node of Slurm: the job's script, a step with the pct, and what they started.
+OF_SLURM = {
+    1: Seen("systemd", 0, 1),
+    10: Seen("slurmd", 1, 10),
+    11: Seen("slurmstepd", 1, 11),
+    12: Seen("bash", 11, 11),
+    13: Seen("sleep", 12, 13),  # a session of its own, and still below the daemon
+    14: Seen("slurmstepd", 1, 14),
+    PCT: Seen("python3.11", 14, 14),
+    KEEPER: Seen("yod-keeper", PCT, KEEPER),
+    RANK: Seen("a.out", KEEPER, RANK),
+    60: Seen("salloc", 1, 60),
+    61: Seen("sh", 60, 60),
+    62: Seen("srun", 1, 62),  # of the partition: its parent has ended
+}
+
+
+def test_a_rogue_of_slurm_is_what_is_below_none_of_its_daemons_and_commands():
+    assert strays_of_slurm(OF_SLURM, PCT) == [10]  # not of the job, as its environment tells
+    more = {50: Seen("sleep", 1, 50), 51: Seen("sleep", 1, 11), 52: Seen("a", 50, 52)}
+    assert strays_of_slurm(OF_SLURM | more, PCT) == [10, 50, 51, 52]
+    assert strays_of_slurm(OF_SLURM | {50: Seen("sleep", 49, 50)}, PCT) == [10]
+    assert described(Job(SLURM, "17"), [(50, "sleep")]) == (
+        "of slurm job 17, which Slurm does not end: 50 (sleep)"
+    )
+
+
+def test_a_pct_looks_for_rogues_of_the_job_that_has_started_it_alone():
+    both = {"PBS_JOBID": "0.pbs", "SLURM_JOB_ID": "17"}
+    assert job_of(both, is_of_pbs=True, is_of_slurm=False) == JOB
+    assert job_of(both, is_of_pbs=False, is_of_slurm=True) == Job(SLURM, "17")
+    assert job_of(both, is_of_pbs=False, is_of_slurm=False) is None
+    assert job_of({}, is_of_pbs=True, is_of_slurm=False) is None
+
+
 def test_rogues_are_named_as_many_as_a_line_takes():
-    assert described("0.pbs", []) == ""
-    assert described("0.pbs", [(50, "sleep")]) == TEXT
-    many = described("0.pbs", [(number, "a\n") for number in range(10)])
+    assert described(JOB, []) == ""
+    assert described(JOB, [(50, "sleep")]) == TEXT
+    many = described(JOB, [(number, "a\n") for number in range(10)])
     assert many.endswith("6 ($'a\\n'), 7 ($'a\\n') and 2 more")
 
 
@@ -83,5 +119,5 @@ def test_a_node_with_rogues_says_so_and_is_given_to_jobs():
     partition.receive(pct(0), announce)
     assert states(partition)[0] is status.NodeState.FREE
     lines = why.lines(rows(partition).values(), 0.0, 1e9)
-    assert lines == [f"node 0 has rogue processes {TEXT}"]
+    assert lines == [f"node 0 with rogue processes {TEXT}"]
     assert [each.node for each in partition.grant(spec(1)).nodes] == [0]

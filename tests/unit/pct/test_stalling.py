@@ -11,6 +11,7 @@ import pytest
 from native.machine import DeadlineReached
 from native.wire import load
 from native.wire.group import STILL_CHECKS, StackRules, Still
+from native.wire.io import OUTPUT_MAX_BYTES
 from native.wire.load import Signal
 from pct.events import OutputRead
 from pct.host import usage
@@ -117,7 +118,7 @@ def test_ranks_that_are_stopped_do_not_stand_still():
 
 def test_ranks_whose_output_waits_for_its_reader_do_not_stand_still():
     node = Node()
-    node.handle(OutputRead(job_of.JOB_ID, 0, 1, b"x" * 200_000))  # more than the window
+    node.handle(OutputRead(job_of.JOB_ID, 0, 1, bytes(OUTPUT_MAX_BYTES + 1)))  # more than goes now
     assert node.wait(5 * STALL_S) == []
 
 

@@ -8,7 +8,8 @@ import pytest
 
 from native.loop.reactor import Reactor
 from pct.account import Account, Charge, OverLimit
-from pct.host.streams import ClientSocket, InputPipe, OutputPipe, own_pipe
+from pct.host.connections import ClientSocket
+from pct.host.streams import InputPipe, OutputPipe, own_pipe
 
 
 @pytest.fixture
@@ -249,3 +250,18 @@ def test_what_a_client_does_not_take_is_charged_and_given_back_when_it_does(reac
     client.send(bytes(1 << 20))
     client.close()
     assert account.used_bytes == 0
+
+
+def test_a_pipe_that_is_full_when_it_is_read_gets_room_for_more(reactor, pipe):
+    read, write = pipe
+    before = fcntl.fcntl(read, fcntl.F_GETPIPE_SZ)
+    seen = bytearray()
+    output = OutputPipe(reactor, os.dup(read), seen.extend)
+    os.write(write, b"x")
+    drain(reactor)
+    assert fcntl.fcntl(read, fcntl.F_GETPIPE_SZ) == before
+    assert os.write(write, b"x" * before) == before
+    drain(reactor)
+    assert fcntl.fcntl(read, fcntl.F_GETPIPE_SZ) > before
+    assert len(seen) == before + 1
+    output.close()

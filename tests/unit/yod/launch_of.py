@@ -174,9 +174,9 @@ class Yod:
 
     def _without_end(self, action: Action) -> Action:
         match action:
-            case Send(_, alloc.Release(job_id, end)):
+            case Send(_, alloc.Release(job_id, end, _, lost)):
                 self.ends.append(end)
-                return to_bebopd(alloc.Release(job_id))
+                return to_bebopd(alloc.Release(job_id, lost=lost))
         return action
 
     def receive(self, message: Message, source: PortalId = ROOT) -> list[Action]:

@@ -31,7 +31,7 @@ from yod.launch.events import (
     SignalToPass,
     SuspensionAsked,
 )
-from yod.launch.loading import PIECES_NAMED, RANKS_NAMED, debuggers
+from yod.launch.loading import PIECES_NAMED, PLACES_NAMED, RANKS_NAMED, debuggers, places
 from yod.launch.phases import Phase
 from yod.launch.report import Report
 
@@ -131,6 +131,57 @@ def test_a_root_that_is_lost_ends_a_job_that_is_held():
     yod = waiting()
     yod.lose(ROOT)
     assert yod.phase is Phase.RESETTING
+
+
+def asking(**options) -> tuple[Yod, list]:
+    """A launch with -alloc, and what it does when the last rank is at its entry."""
+    return begun(asks_user=True, **options)
+
+
+def test_the_nodes_are_shown_when_the_user_is_asked():
+    yod, actions = asking(goes_by_enter=True)
+    assert yod.phase is Phase.HELD
+    assert told(actions) == [
+        "all ranks are held at their entry, on 2 nodes:",
+        "  n20 (node 20): rank 0",
+        "  n21 (node 21): rank 1",
+        "y lets them go, anything else ends the job; or `yodjob resume ID`, from another terminal"
+        " (`yodjob list` shows the id)",
+    ]
+
+
+@pytest.mark.parametrize("answer", [b"y\n", b" Y \n", b"yes\n"])
+def test_yes_lets_the_ranks_go(answer):
+    yod, _ = asking(goes_by_enter=True)
+    for byte in answer[:-1]:
+        assert yod.handle(InputRead(bytes([byte]))) == [ReadInput(1)]
+    assert yod.handle(InputRead(answer[-1:])) == [GO, *LINES]
+
+
+@pytest.mark.parametrize("answer", [b"\n", b"n\n", b"yell\n", b"ny\n", b""])
+def test_any_other_answer_ends_the_job_before_a_rank_runs(answer):
+    yod, _ = asking(goes_by_enter=True)
+    for byte in answer[:-1]:
+        yod.handle(InputRead(bytes([byte])))
+    assert ALL_DONE in yod.handle(InputRead(answer[-1:]))
+    yod.receive(load.Completions(JOB_ID, ()))
+    assert yod.report.reason == "ended by your answer, before the ranks ran"
+
+
+def test_ranks_of_a_user_who_cannot_be_asked_go_by_a_command():
+    yod, actions = asking()
+    assert told(actions)[-1].startswith("they go by `yodjob resume ID`")
+    assert not any(isinstance(action, ReadInput) for action in actions)
+    assert yod.handle(RESUME) == [GO, *LINES]
+
+
+def test_the_ranks_of_very_many_nodes_share_a_line():
+    assert places(report_of(4, 2, lambda rank: 9)) == [
+        "  n20 (node 20): ranks 0..1",
+        "  n21 (node 21): ranks 2..3",
+    ]
+    report = report_of(PLACES_NAMED + 1, 1, lambda rank: 9)
+    assert places(report) == ["  nodes 20..84, 65 ranks"]
 
 
 def status(yod: Yod) -> Status:

@@ -233,11 +233,19 @@ def test_a_root_lost_at_the_end_may_have_kept_output():
 
 def test_a_node_that_fails_in_the_same_way_again_at_the_end_is_told_of_once():
     yod = Yod(2).to(Phase.ENDING)
-    text = "node 21 (n21): no memory at the end: its last completions may be missing"
+    text = "node 21 (n21): no memory at the end: its last output and completions may be missing"
     fault = failure(FailureKind.FAULT, text="no memory")
     assert yod.receive(fault) == [Tell(text)]
     assert yod.receive(fault) == []
     assert yod.report.notes == [text]
+
+
+def test_a_node_that_fails_at_the_end_may_have_lost_output_so_the_launch_has_failed():
+    yod = Yod(2).to(Phase.RUNNING)
+    yod.receive(completions(0, 1))
+    assert yod.phase is Phase.ENDING
+    yod.receive(failure(FailureKind.FAULT, text="no memory"))
+    assert leave(yod) == 125
 
 
 def test_a_peer_that_is_nobody_is_nothing():

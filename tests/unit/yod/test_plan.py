@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from native.errors import UsageError
 from native.wire.alloc import Needs, NodeSpec
 from native.wire.base import SIZE_MAX
-from native.wire.runs import Binding
+from native.wire.runs import Binding, Reach
 from tests.unit.yod.launch_of import plan
 from yod.plan.loadfile import Line, parse
 from yod.plan.plan import Member, Options, from_command_line, from_load_file
@@ -149,6 +149,13 @@ def bound(size, node_count=0, **fields):
         (5, ("--threads-per-core", "1"), bound(5, threads=1)),
         (None, ("--threads-per-core", "1"), bound(1, threads=1)),
         (5, ("--ranks-per-core", "1"), bound(5)),
+        (5, ("--bind", "rank"), bound(5, reach=Reach.CORE)),
+        (5, ("--bind", "socket"), bound(5, reach=Reach.SOCKET)),
+        (
+            5,
+            ("--bind", "numa", "--ranks-per-socket", "2"),
+            bound(5, per_socket=2, reach=Reach.NUMA),
+        ),
     ],
 )
 def test_ranks_follow_from_sockets_and_numa_nodes(size, words, spec):
@@ -167,6 +174,7 @@ def test_ranks_follow_from_sockets_and_numa_nodes(size, words, spec):
             "2",
             "--ranks-per-core 2: 1 rank; each has whole cores of its own",
         ),
+        ("--bind", "sockets", "--bind sockets: core, socket, numa or none"),
     ],
 )
 def test_a_count_of_sockets_or_threads_that_cannot_be_is_refused(option, value, text):
@@ -182,12 +190,12 @@ def test_more_ranks_than_the_sockets_of_all_nodes_take_are_refused_at_once():
 
 
 def test_a_line_is_bound_as_it_says_and_else_as_the_command_line_says():
-    lines = parse("--ranks-per-socket 1 a\n--threads-per-core 2 --mem 1G b", "f")
-    shape = bound_shape("--ranks-per-socket", "3", "--threads-per-core", "1")
+    lines = parse("--ranks-per-socket 1 --bind core a\n--threads-per-core 2 --mem 1G b", "f")
+    shape = bound_shape("--ranks-per-socket", "3", "--threads-per-core", "1", "--bind", "numa")
     members, _ = from_load_file(lines, None, None, shape)
     assert [member.spec.needs for member in members] == [
-        Needs(binding=Binding(per_socket=1, threads=1)),
-        Needs(memory=1 << 30, binding=Binding(per_socket=3, threads=2)),
+        Needs(binding=Binding(per_socket=1, threads=1, reach=Reach.CORE)),
+        Needs(memory=1 << 30, binding=Binding(per_socket=3, threads=2, reach=Reach.NUMA)),
     ]
 
 

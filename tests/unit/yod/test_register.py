@@ -251,8 +251,8 @@ def test_without_a_descriptor_for_a_command_the_loop_rests(launched, monkeypatch
     assert waiting.read() == job.Hello(1, "local.1")
 
 
-def soon(environment) -> Launched:
-    """A launch that has an id soon."""
+def soon(environment, way="open_soon") -> Launched:
+    """A launch that has an id soon, or late."""
     launched = Launched(environment)
     launched.registration.close()
     launched.registration = Registration(
@@ -264,7 +264,7 @@ def soon(environment) -> Launched:
         LIMITS,
         environment,
     )
-    launched.registration.open_soon(0)
+    getattr(launched.registration, way)(0)
     return launched
 
 
@@ -290,8 +290,20 @@ def test_a_loop_that_never_waits_takes_it_within_a_time(environment):
     launched.close()
 
 
-def test_a_launch_that_is_over_before_takes_none(environment):
-    launched = soon(environment)
+def test_an_id_that_is_taken_late_is_not_taken_when_the_loop_waits(environment):
+    launched = soon(environment, "open_late")
+    launched.turn()
+    assert launched.registration.id == ""
+    deadline = time.monotonic() + LIMIT_S
+    while launched.registration.id == "" and time.monotonic() < deadline:
+        launched.reactor.run_once(0.01)
+    assert launched.connect().read() == job.Hello(job.VERSION, launched.registration.id)
+    launched.close()
+
+
+@pytest.mark.parametrize("way", ["open_soon", "open_late"])
+def test_a_launch_that_is_over_before_takes_none(environment, way):
+    launched = soon(environment, way)
     launched.registration.close()
     launched.turn()
     assert launched.registration.id == ""

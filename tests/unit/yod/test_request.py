@@ -11,7 +11,7 @@ from native.errors import LoadFileError, UsageError
 from native.wire.alloc import Needs, NodeSpec
 from native.wire.base import SIZE_MAX
 from native.wire.group import Dialect, RankFiles
-from native.wire.runs import Binding
+from native.wire.runs import Binding, Reach
 from yod.guest.choices import Member
 from yod.guest.request import read_load_file, request
 from yod.plan.input import ALL
@@ -46,6 +46,8 @@ def test_a_program_may_be_named_in_many_ways(command):
             NodeSpec(4, node_count=1, needs=Needs(binding=Binding(2, 2, 0, 1))),
         ),
         ({"size": 2, "ranks_per_core": 1}, NodeSpec(2, needs=Needs(binding=Binding()))),
+        ({"size": 2, "bind": "core"}, NodeSpec(2, needs=Needs(binding=Binding(reach=Reach.CORE)))),
+        ({"size": 2, "bind": "numa"}, NodeSpec(2, needs=Needs(binding=Binding(reach=Reach.NUMA)))),
         ({"size": 2, "ranks_per_numa": 1}, NodeSpec(2, needs=Needs(binding=Binding(0, 0, 1)))),
     ],
 )

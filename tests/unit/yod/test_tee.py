@@ -56,7 +56,13 @@ class World:
         self.files, self.shown = Files(), Shown()
         self.faults: list[str] = []
         self.nudges: list[tuple[int, int]] = []
-        copies = Copies(self.files, plan(size=size), RankFiles(b"%t", b"%t.e"), self.faults.append)
+        copies = Copies(
+            self.files,
+            plan(size=size),
+            RankFiles(b"%t", b"%t.e"),
+            self.faults.append,
+            self.faults.append,
+        )
         both = {1: self.shown, 2: self.shown}
         screens = teed(both, copies, lambda *what: self.nudges.append(what))
         assert screens[1] is screens[2]

@@ -12,7 +12,14 @@ from native.wire import group, load
 from native.wire.base import State
 from native.wire.group import Checkpoints
 from tests.unit.yod import launch_of
-from yod.launch.events import Checked, CheckpointAsked, Checkpointed, Interrupted, Tell
+from yod.launch.events import (
+    Checked,
+    CheckpointAsked,
+    Checkpointed,
+    Interrupted,
+    MarkOutput,
+    Tell,
+)
 from yod.launch.phases import Phase
 from yod.plan.checkpoint import AUTO, Checkpointing, Occasion
 from yod.plan.plan import TimeLimit
@@ -49,6 +56,31 @@ def test_the_ranks_are_warned_then_ended_then_killed():
     assert sent(yod.wait(launch_of.LIMITS.kill_delay_s), load.AllDone)
     assert yod.report.is_timed_out
     assert yod.report.end().state is State.TIMEOUT
+
+
+def test_one_without_a_limit_has_that_of_its_queue():
+    yod = launch_of.Yod(2)
+    yod.from_bebopd(replace(launch_of.grant(2), time_s=10.0))
+    yod.receive(load.Vote(launch_of.JOB_ID, 2, (), (), launch_of.slowest()))
+    yod.receive(launch_of.held(0, 1))
+    assert told(yod.wait(9.9)) == []
+    assert told(yod.wait(0.2)) == [
+        "its queue's limit of 0:00:10 is over; SIGTERM sent to all ranks"
+    ]
+    assert yod.report.is_timed_out
+
+
+def test_bebopd_is_told_how_long_the_nodes_are_wanted():
+    written = replace(HOW, on=frozenset({Occasion.TIMEOUT}))
+    limit = TimeLimit(10.0)
+    asked = {
+        launch_of.Yod(1).first[0].message.time_s: 0.0,
+        launch_of.Yod(1, time_limit=limit).first[0].message.time_s: 10.0,
+        launch_of.Yod(1, time_limit=limit, checkpointing=written).first[0].message.time_s: 105.0,
+    }
+    assert list(asked) == list(asked.values())
+    held = launch_of.Yod(1, time_limit=limit, awaits_user=True)
+    assert held.first[0].message.time_s == 0.0  # its time begins when its user says go
 
 
 def test_a_launch_that_ends_in_time_is_not_timed_out():
@@ -155,3 +187,86 @@ def test_sigterm_is_followed_by_a_checkpoint_once():
 def test_a_launch_without_a_directory_says_so():
     (answer,) = running().handle(CheckpointAsked(ends=False))
     assert answer == Checkpointed(b"", "it was started without --checkpoint-dir")
+
+
+KEPT = group.Done(launch_of.JOB_ID, 2, 1000, is_kept=True)
+LOCAL = replace(HOW, local="/dev/shm", every_s=AUTO, holds_output=True, drain_s=60.0)
+
+
+def test_ranks_go_on_when_nodes_keep_them_and_it_is_a_checkpoint_when_it_is_drained():
+    yod = running(how=LOCAL)
+    yod.handle(CheckpointAsked(ends=False))
+    yod.wait(2.0)
+    actions = yod.receive(KEPT)
+    assert [each.drains for each in sent(actions, group.GoOn)] == [True]
+    assert MarkOutput(b"") in actions
+    assert not any(isinstance(each, Checkpointed) for each in actions)
+    assert yod.handle(CheckpointAsked(ends=False)) == [
+        Checkpointed(b"", "a checkpoint is being made already")
+    ]
+    yod.wait(50.0)
+    actions = yod.receive(whole())
+    assert sent(actions, group.GoOn) == []
+    assert MarkOutput(b"/scratch/checkpoint.1") in actions
+    assert Checkpointed(b"/scratch/checkpoint.1", "") in actions
+    interval_s = (2 * 2.0 * launch_of.LIMITS.node_mtbf_s / 2) ** 0.5  # by what ranks waited for
+    assert sent(yod.wait(interval_s - 1), group.Begin) == []
+    (begun,) = sent(yod.wait(2.0), group.Begin)
+    assert begun.attempt == 2
+
+
+def test_nodes_that_keep_ranks_for_nothing_are_told_so():
+    yod = running(how=replace(LOCAL, holds_output=False))
+    yod.handle(CheckpointAsked(ends=False))
+    actions = yod.receive(whole(b"", "no space left on device"))
+    assert [each.drains for each in sent(actions, group.GoOn)] == [False]
+    assert told(actions) == ["no checkpoint: no space left on device; the job goes on"]
+
+
+def test_a_job_that_is_to_end_does_so_behind_the_drain():
+    yod = running(how=LOCAL)
+    yod.handle(CheckpointAsked(ends=True))
+    assert sent(yod.receive(KEPT), load.AllDone) == []
+    assert sent(yod.receive(whole()), load.AllDone)
+
+
+def copying() -> launch_of.Yod:
+    """A launch whose nodes keep its ranks, and copy them."""
+    yod = running(how=LOCAL)
+    yod.handle(CheckpointAsked(ends=False))
+    yod.receive(KEPT)
+    return yod
+
+
+@pytest.mark.parametrize("text", ["", "no space left on device"])
+def test_a_job_that_fails_ends_when_its_nodes_have_copied(text):
+    yod = copying()
+    yod.receive(launch_of.completions(0, wait_status=11))
+    yod.wait(launch_of.LIMITS.kill_delay_s)
+    actions = yod.wait(launch_of.LIMITS.kill_delay_s)
+    assert [each.signal_number for each in sent(actions, load.Signal)] == [signal.SIGKILL]
+    assert sent(actions, load.AllDone) == []
+    actions = yod.receive(launch_of.completions(1, wait_status=9))
+    assert sent(actions, load.AllDone) == []
+    assert "its nodes copy the last checkpoint to /scratch" in told(actions)[-1]
+    path = b"" if text else b"/scratch/checkpoint.1"
+    actions = yod.receive(whole(path, text))
+    assert sent(actions, load.AllDone)
+    assert Checkpointed(path, text) in actions
+    assert (MarkOutput(path) in actions) is not bool(text)
+
+
+def test_ranks_that_do_not_die_do_not_outlive_the_copy():
+    yod = copying()
+    yod.receive(launch_of.completions(0, wait_status=11))
+    for _ in range(2):
+        yod.wait(launch_of.LIMITS.kill_delay_s)
+    assert sent(yod.receive(whole()), load.AllDone)
+
+
+def test_a_job_that_has_succeeded_or_is_interrupted_does_not_wait_for_its_nodes():
+    yod = copying()
+    assert sent(yod.receive(launch_of.completions(0, 1)), load.AllDone)
+    yod = copying()
+    assert sent(yod.receive(launch_of.completions(0, 1, wait_status=11)), load.AllDone) == []
+    assert sent(yod.handle(Interrupted(signal.SIGINT)), load.AllDone)

@@ -16,36 +16,27 @@ from functools import partial
 from native.errors import YodError
 from native.loop.reactor import Reactor
 from yod.pilot.agent.events import Profiles
+from yod.pilot.agent.held import Held, told
+from yod.pilot.agent.reconfig import Reconfig
 from yod.pilot.agent.runners import Runners
 from yod.pilot.agent.settings import SOCKET, Settings
+from yod.pilot.files.attempt import failure_of
 from yod.pilot.files.bringer import Bringer, Tried
-from yod.pilot.files.staging import failure_of
-from yod.pilot.link.link import Link, Listener, connect
-from yod.pilot.model import command, modes, states
+from yod.pilot.link.clock import call
+from yod.pilot.link.link import Link, Listener
+from yod.pilot.link.watchdog import Permission
+from yod.pilot.model import command, states
 from yod.pilot.model.description import TaskDescription
 from yod.pilot.model.sizes import NodeSize, RankSlot
-from yod.pilot.model.staging import Directive, directives_of
+from yod.pilot.model.staging import Directive
 from yod.pilot.scheduler import agent as rules
 from yod.pilot.scheduler.slots import Slots
+from yod.pilot.scheduler.stages import Stage
 from yod.pilot.wire import messages as wire
 from yod.pilot.work.place import Outcome, Work
 
 _FLUSH_S = 0.5  # between writes of profiles
 _LAST_S = 10.0  # for what does not end at the pilot's end
-
-
-class _Held:
-    """A task that is here."""
-
-    __slots__ = ("description", "input", "order", "outcome", "output", "slots")
-
-    def __init__(self, order: wire.Order, description: TaskDescription) -> None:
-        self.order = order
-        self.description = description
-        self.input: list[Directive] = []
-        self.output: list[Directive] = []
-        self.slots: list[RankSlot] = []
-        self.outcome: Outcome | None = None
 
 
 class Agent:
@@ -68,10 +59,11 @@ class Agent:
         self.sandbox = settings.sandbox
         self.nodes = [size.name for size in sizes]
         self._settings = settings
-        self._sizes = sizes
+        backups = settings.backup_nodes
+        self._told = told(sizes[: len(sizes) - backups])  # what a client counts on
         self._on_over = on_over
-        self._machine = rules.AgentMachine(Slots(sizes), settings.kill_delay_s)
-        self._tasks: dict[str, _Held] = {}
+        self._machine = rules.AgentMachine(Slots(sizes, backups), settings.kill_delay_s)
+        self._tasks: dict[str, Held] = {}
         self._results: dict[str, wire.Over] = {}  # of all tasks, for a client that comes later
         self._over: list[wire.Over] = []  # not told yet
         self._reached: dict[str, list[str]] = {}
@@ -82,11 +74,11 @@ class Agent:
         self._reason = ""
         self._is_lost = False
         self._is_asked = False
-        self._timer = reactor.timer(self._due)
+        self._timer = reactor.timer(lambda: self._handle(rules.DeadlineReached()))
         self._runtime = reactor.timer(self._runtime_over)
         self._flush = reactor.timer(self._write_profiles)
         self._last = reactor.timer(self._leave)
-        self._profiles = Profiles(settings.sandbox, settings.pilot_uid)
+        self._profiles: Profiles
         self._bringer = Bringer(reactor, "staging")
         self._listener: Listener | None = None
         self._is_up = False
@@ -96,8 +88,11 @@ class Agent:
             self._ready,
             self._node_lost,
             partial(self.end, states.FAILED),
+            backups,
         )
         self._variables = settings.variables()
+        self._reconfig = Reconfig(self.sandbox, settings.reconfig_src)
+        self._permission = Permission(self.sandbox, settings.silent_s)
 
     def start(self) -> None:
         """Begin: the starter, the socket, the word to the client.
@@ -105,10 +100,14 @@ class Agent:
         Raises:
             YodError: it cannot.
         """
+        if not self._permission.is_there():
+            raise YodError("its client has given it up")
+        self._listener = Listener(os.path.join(self.sandbox, SOCKET), self.reactor, self._let_in)
+        client, ahead_s = call(self._settings.client)
+        self._profiles = Profiles(self.sandbox, self.pilot_uid, ahead_s)
         self._variables |= self._profiles.began(self.sandbox)
         os.environ.update(self._variables)  # the starter's programs have them
         self._runners.begin()
-        self._listener = Listener(os.path.join(self.sandbox, SOCKET), self.reactor, self._let_in)
         if self._settings.is_remote:
             self._listener.reach(os.environ.get("YOD_PARTITION", "").rpartition(":")[0])
         services = self._settings.services.items()
@@ -116,9 +115,9 @@ class Agent:
         self._own_services = tuple(self._settings.services)
         self._runtime.set(self.reactor.monotonic() + self._settings.runtime_s)
         self._flush.set(self.reactor.monotonic() + _FLUSH_S)
-        try:
-            self._let_in(connect(self._settings.client))
-        except YodError:  # it has gone already; another one may come
+        if client is not None:
+            self._let_in(client)
+        else:  # it has gone already; another one may come
             self._look_for_client()
         signaled = partial(self.end, states.CANCELED, "a signal", is_lost=True)
         for number in (signal.SIGTERM, signal.SIGHUP):
@@ -145,6 +144,7 @@ class Agent:
 
     def ended(self, uid: str, outcome: Outcome) -> None:
         """A task's processes are gone."""
+        self._may_go_on()  # what it has been told to end may be long over
         held = self._tasks.get(uid)
         if held is None or held.outcome is not None or self._runners.brings_back(uid, outcome):
             return
@@ -153,7 +153,7 @@ class Agent:
         may_restart = outcome.is_lost and held.description.value("restartable")
         held.outcome = outcome
         self._handle(rules.Ended(uid, outcome.failure, may_restart))
-        if self._machine.stage_of(uid) is rules.Stage.WAITING:
+        if self._machine.stage_of(uid) is Stage.WAITING:
             held.outcome = None  # it runs again
 
     def take(self, orders: list[wire.Order]) -> list[str]:
@@ -198,6 +198,7 @@ class Agent:
 
         def lost() -> None:
             self._links.remove(link)
+            self._may_go_on(at_once=True)
             self._look_for_client()
 
         self._links.append(link)
@@ -208,11 +209,18 @@ class Agent:
         if not self._settings.goes_on and not self._links:
             self.end(states.CANCELED, "its client has gone")
 
+    def _may_go_on(self, *, at_once: bool = False) -> bool:
+        """It has not been given up while it stood still; else all is ended."""
+        if not self._ending and not self._permission.is_there(at_once=at_once):
+            self._profiles.cut()
+            self.end(states.FAILED, "its client has given it up", is_lost=True)
+        return not self._ending
+
     def _say_up(self, link: Link) -> None:
-        nodes = [wire.NodeTold(n.name, n.cores, n.gpus, n.mem_mb) for n in self._sizes]
-        link.send(wire.Up(self.pilot_uid, os.getpid(), nodes))
+        link.send(wire.Up(self.pilot_uid, os.getpid(), self._told))
 
     def _take(self, body: bytes, link: Link) -> None:
+        self._may_go_on()
         match wire.decode_client(body):
             case wire.Tasks(orders):
                 known = [o.uid for o in orders if o.uid in self._tasks or o.uid in self._results]
@@ -227,20 +235,22 @@ class Agent:
                 link.send(wire.Why(uid, self._runners.why(uid) or self._machine.why(uid)))
             case wire.Stop(uid):
                 self._runners.stop_raptor(uid)
+            case wire.Register(uid, text):
+                self._infos[uid] = text
+                self._handle(rules.Registered(uid))
             case wire.End():
                 self._profiles.commanded("cancel_pilot")
                 self.end(states.CANCELED, "")
+            case wire.Ask():
+                link.send(wire.Here())
             case wire.Hello():
                 self._tell_again(link, [*self._tasks, *self._results])
                 link.send(wire.Ended([]))  # that was all
 
     def _tell_again(self, link: Link, uids: list[str]) -> None:
         """A client that came later, or had no manager of these yet, hears how they stand."""
-        here = [uid for uid in uids if uid in self._tasks]
-        running = [uid for uid in here if self._machine.stage_of(uid) is rules.Stage.RUNNING]
-        if here:
-            link.send(wire.Reached(states.AGENT_SCHEDULING, here))
-            link.send(wire.Reached(states.AGENT_EXECUTING, running))
+        for state, here in self._machine.standing(uids).items():
+            link.send(wire.Reached(state, here))
         over = (self._results[uid] for uid in uids if uid in self._results)
         for part in wire.parts(over, wire.over_bytes):
             link.send(wire.Ended(part))
@@ -251,35 +261,16 @@ class Agent:
 
     def _take_tasks(self, orders: list[wire.Order]) -> None:
         here: list[str] = []
+        self._reconfig.look()
         for order in orders:
             uid = order.uid
             if uid in self._tasks or uid in self._results:
                 continue
             description = TaskDescription(order.description)
-            value = description.value
-            held = self._tasks[uid] = _Held(order, description)
+            held = self._tasks[uid] = Held(order, description)
             self._runners.masters.know(order, description)
-            where = f"task {uid}"
-            if value("input_staging"):
-                every = directives_of(value("input_staging"), True, where)
-                held.input = [each for each in every if not each.is_clients]
-            if value("output_staging"):
-                every = directives_of(value("output_staging"), False, where)
-                held.output = [each for each in every if not each.is_clients]
-            self._handle(
-                rules.Came(
-                    uid,
-                    command.need_of(description),
-                    value("priority"),
-                    float(value("timeout")),
-                    float(value("startup_timeout")),
-                    bool(held.input),
-                    bool(held.output),
-                    value("stage_on_error"),
-                    (*value("services"), *self._own_services),
-                    description.kind == modes.TASK_SERVICE,
-                )
-            )
+            failure = self._reconfig.change(description)
+            self._handle(held.came(self._own_services, failure))
             if self._ending:
                 self._handle(rules.Cancel((uid,)))
             if not held.input:
@@ -301,7 +292,7 @@ class Agent:
 
     def _turn(self) -> None:
         self._is_asked = False
-        if not self._ending:
+        if not self._ending and self._may_go_on():
             actions = self._machine.start(self.reactor.monotonic())
             begun = [action.uid for action in actions if isinstance(action, rules.Begin)]
             if begun:
@@ -322,9 +313,6 @@ class Agent:
         for part in wire.parts(over, wire.over_bytes):
             self._tell(wire.Ended(part))
 
-    def _due(self) -> None:
-        self._handle(rules.DeadlineReached())
-
     def _reach(self, state: str, uids: list[str]) -> None:
         if uids:
             self._reached.setdefault(state, []).extend(uids)
@@ -341,8 +329,10 @@ class Agent:
                         self._profiles.canceled(uid)
                     self._runners.signal(uid, signo)
                 case rules.StageIn(uid):
+                    self._reach(states.AGENT_STAGING_INPUT, [uid])
                     self._stage(uid, self._tasks[uid].input, is_input=True)
                 case rules.StageOut(uid):
+                    self._reach(states.AGENT_STAGING_OUTPUT, [uid])
                     self._stage(uid, self._tasks[uid].output, is_input=False)
                 case rules.Returned(uids):
                     for uid in uids:
@@ -431,6 +421,7 @@ class Agent:
 
     def _write_profiles(self) -> None:
         self._profiles.flush()
+        self._may_go_on()
         self._flush.set(self.reactor.monotonic() + _FLUSH_S)
 
     def _leave(self) -> None:

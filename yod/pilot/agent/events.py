@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Iterable
 
-from yod.pilot.files.staging import Attempt
+from yod.pilot.files.attempt import Attempt
 from yod.pilot.model import states
 from yod.pilot.profile.staging import rows_of_staging
 from yod.pilot.profile.writer import NO_PROFILE, Row, open_writer
@@ -45,11 +45,15 @@ _PENDING = {
 
 
 class Profiles:
-    """All profiles of one agent."""
+    """All profiles of one agent.
 
-    def __init__(self, directory: str, pilot_uid: str) -> None:
+    Args:
+        ahead_s: of the client's clock, by how much that of this host is.
+    """
+
+    def __init__(self, directory: str, pilot_uid: str, ahead_s: float = 0.0) -> None:
         self._pilot_uid = pilot_uid
-        writers = [open_writer(directory, name) for name in _COMPONENTS]
+        writers = [open_writer(directory, name, ahead_s) for name in _COMPONENTS]
         self.boot, self.agent, self.staging_in, self.scheduling, self.executing, self.out = writers
         self._writers = writers
         self._canceled: set[str] = set()  # tasks that have been told to end
@@ -192,6 +196,11 @@ class Profiles:
         """Write what is kept."""
         for writer in self._writers:
             writer.flush()
+
+    def cut(self) -> None:
+        """What is done from now on is nobody's: the client has said how all has ended."""
+        for writer in self._writers:
+            writer.close()
 
     def close(self) -> None:
         """The agent ends."""

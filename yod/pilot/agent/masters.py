@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from yod.pilot.function.overlay import Overlay
-from yod.pilot.link.link import Link
 from yod.pilot.model import modes, states
 from yod.pilot.model.description import TaskDescription
 from yod.pilot.wire import masters as wire
-from yod.pilot.wire.calls import Lead
 from yod.pilot.wire.messages import Order, Over, over_bytes, parts
 from yod.pilot.work.place import Outcome, Work
+
+if TYPE_CHECKING:
+    from yod.pilot.function.overlay import Overlay
+    from yod.pilot.link.link import Link
+    from yod.pilot.wire.calls import Lead
 
 
 class Taker(Protocol):

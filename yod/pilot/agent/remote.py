@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import _socket
 import os
-import secrets
 import signal
 from _operator import _compare_digest
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from contextlib import suppress
 
 from native.errors import YodError
 from native.frames import framed
+from native.loop.accepting import Acceptor
 from native.loop.reactor import Reactor, Timer
 from yod.guest.front import Given
 from yod.pilot.agent.starters import PROGRAM, End, OnLost, OnPacket
@@ -28,6 +28,7 @@ from yod.ranks import RankResult
 KEY_FILE = "starters.key"
 _KEY_BYTES = 32
 _BACKLOG = 4096
+_ACCEPTS_A_TURN = 64
 _HELLO_BYTES_MAX = 1 << 16
 _HELLO_S = 30.0  # from a connection to the starter's first word
 _STEP = "starters"
@@ -63,6 +64,8 @@ class Arrivals:
         on_come: called for each that has come with the index of its node, the number that the
             partition gives it, and what opens its end.
         on_failed: called with a reason when the step has ended.
+        on_absent: called with the index of a node whose starter could not begin, and a reason;
+            False: the pilot cannot do without it.
 
     Attributes:
         apart: indices of the nodes that have come and do not see the pilot's sandbox.
@@ -77,7 +80,9 @@ class Arrivals:
         sandbox: str,
         on_come: Callable[[int, int, Callable[[OnPacket, OnLost], End]], None],
         on_failed: Callable[[str], None],
+        on_absent: Callable[[int, str], bool] = lambda index, reason: False,
     ) -> None:
+        self._on_absent = on_absent
         self._reactor = reactor
         self._steps = steps
         self._awaited = set(names)
@@ -85,7 +90,7 @@ class Arrivals:
         self._indices = {name: n for n, name in enumerate(names)}
         self._on_come = on_come
         self._on_failed = on_failed
-        self._key = secrets.token_hex(_KEY_BYTES)
+        self._key = os.urandom(_KEY_BYTES).hex()
         self.path = os.path.join(sandbox, KEY_FILE)
         self.apart: set[int] = set()
         self._strangers: dict[Link, Timer] = {}
@@ -93,7 +98,7 @@ class Arrivals:
         self._end.bind((own_address(), 0))
         self._end.listen(_BACKLOG)
         self._end.setblocking(False)
-        self._watch = reactor.watch(self._end.fileno(), self._accept)
+        self._acceptor = Acceptor(reactor, self._end, _ACCEPTS_A_TURN, self._came)
         host, port = self._end.getsockname()
         fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with open(fd, "w", encoding="ascii") as file:
@@ -116,18 +121,14 @@ class Arrivals:
     def close(self) -> None:
         """Let nobody in any more. Calling twice is harmless."""
         if self._end.fileno() >= 0:
-            self._watch.close()
+            self._acceptor.close()
             self._end.close()
             for link in list(self._strangers):
                 self._refuse(link)
             with suppress(OSError):
                 os.unlink(self.path)
 
-    def _accept(self) -> None:
-        try:
-            fd, _ = self._end._accept()  # type: ignore[attr-defined]
-        except OSError:
-            return
+    def _came(self, fd: int, peer: object) -> None:
         end = _socket.socket(fileno=fd)
         keep_alive(end)
 
@@ -166,7 +167,12 @@ class Arrivals:
             timer.close()
 
     def _ended(self, rank: RankResult) -> None:
-        if rank.node in self._awaited and not self._lacking:  # no pilot without it
+        if rank.node not in self._awaited or self._lacking:
+            return
+        reason = f"node {rank.node} is lost: its starter could not begin"
+        if self._on_absent(self._indices[rank.node], reason):
+            self._awaited.discard(rank.node)
+        else:  # no pilot without it
             self._lacking = rank.node
             self._steps.signal(_STEP, signal.SIGTERM)
 

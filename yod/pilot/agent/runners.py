@@ -47,6 +47,7 @@ class Runners:
         on_node_lost: called with the index of a node, and a reason, when nothing can be started
             there any more. What ran there ends after that.
         on_lost: called with a reason when nothing can be started anywhere.
+        spare: so many nodes need not come.
 
     Attributes:
         masters: programs of tasks that submit tasks.
@@ -59,7 +60,10 @@ class Runners:
         on_ready: Callable[[], None],
         on_node_lost: Callable[[int, str], None],
         on_lost: Callable[[str], None],
+        spare: int = 0,
     ) -> None:
+        self._spare = spare
+        self._absent: set[int] = set()  # nodes that have not come, and will not
         self._place = place
         self._in_allocation = in_allocation
         self._on_ready = on_ready
@@ -98,6 +102,7 @@ class Runners:
             self._place.sandbox,
             self._come,
             self._on_lost,
+            self._will_not_come,
         )
 
     def start(self, work: Work, description: TaskDescription) -> None:
@@ -398,8 +403,20 @@ class Runners:
         self._starters[index] = Starter(open_end, self._place.nodes[index], lost)
         if index in arrivals.apart:
             self._know_apart(index, arrivals.path)
-        if len(self._numbers) == len(self._place.nodes):
-            arrivals.close()
+        self._look_if_all_are_there()
+
+    def _will_not_come(self, index: int, reason: str) -> bool:
+        """The starter of a node could not begin; False: all nodes are needed."""
+        if len(self._absent) == self._spare:
+            return False
+        self._absent.add(index)
+        self._on_node_lost(index, reason)
+        self._look_if_all_are_there()
+        return True
+
+    def _look_if_all_are_there(self) -> None:
+        if self._arrivals and len(self._numbers) + len(self._absent) == len(self._place.nodes):
+            self._arrivals.close()
             self._on_ready()
 
     def _know_apart(self, index: int, key_file: str) -> None:

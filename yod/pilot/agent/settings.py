@@ -25,6 +25,9 @@ class Settings(Struct, frozen=True):
         lfs_mb: likewise.
         is_remote: the client may be on another host.
         goes_on: also when its client has gone.
+        silent_s: its client gives it up when it has not said a word for this long; 0: never.
+        backup_nodes: of the nodes, the last ones: they rest until others are lost.
+        reconfig_src: a file that says how large tasks are; empty: none does.
         services: tasks that run from the beginning, by their uids; other tasks wait for them.
     """
 
@@ -43,6 +46,9 @@ class Settings(Struct, frozen=True):
     is_remote: bool = False
     goes_on: bool = True
     services: dict[str, dict[str, Any]] = {}
+    silent_s: float = 0.0
+    backup_nodes: int = 0
+    reconfig_src: str = ""
 
     def variables(self) -> dict[str, str]:
         """Those that all tasks have."""

@@ -44,7 +44,9 @@ def check_file(name: str, records: Sequence[Record], session_uid: str) -> list[s
     chains = chains_of("session" if component == session_uid else component)
     if chains is None:
         return [f"{name}: there is no such component"]
-    if not records or records[0].event != "sync_abs":
+    if not records:
+        return []  # its process was killed as it began
+    if records[0].event != "sync_abs":
         return [f"{name}: it does not begin with sync_abs"]
     wrong: list[str] = []
     try:

@@ -72,6 +72,15 @@ def offset_of(sync: Record) -> float:
         raise YodError(f"{sync.comp}: sync_abs has no times: {sync.msg!r}") from None
 
 
+def in_time_of_day(records: Iterable[Record]) -> Iterator[Record]:
+    """The records of a profile that begins with ``sync_abs``, as each of these says."""
+    offset = 0.0
+    for record in records:
+        if record.event == "sync_abs":
+            offset = offset_of(record)
+        yield _moved(record, offset) if offset else record
+
+
 def aligned(files: Mapping[str, list[Record]]) -> dict[str, list[Record]]:
     """All profiles in the time of day.
 

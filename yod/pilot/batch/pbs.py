@@ -19,6 +19,7 @@ class Pbs:
     mark = "PBS"
     carries = True
     keeps_log = True
+    has_hosts = False
 
     def head(self, ask: Ask) -> list[str]:
         """The options of a job: chunks of cores. What waits for the script's log is one file."""

@@ -22,6 +22,7 @@ class Slurm:
     mark = "SBATCH"
     carries = True
     keeps_log = False
+    has_hosts = True
 
     def head(self, ask: Ask) -> list[str]:
         """The options of a job: tasks are slots of its nodes' daemons."""
@@ -40,6 +41,8 @@ class Slurm:
             lines.append(f"--gpus-per-node={ask.gpus_per_node}")
         if ask.mem_per_node_mb:
             lines.append(f"--mem={ask.mem_per_node_mb}")
+        if ask.hosts:
+            lines.append(f"--nodelist={','.join(ask.hosts)}")
         if ask.queue:
             lines.append(f"--partition={ask.queue}")
         if ask.project:

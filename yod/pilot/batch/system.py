@@ -24,6 +24,7 @@ class Ask(Struct, frozen=True):
         minutes: its time.
         options: words for the batch system, as the resource's file has them.
         is_exclusive: nobody else is on its nodes.
+        hosts: of which its nodes are; none: any.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Ask(Struct, frozen=True):
     project: str = ""
     options: tuple[str, ...] = ()
     is_exclusive: bool = False
+    hosts: tuple[str, ...] = ()
 
     @property
     def clock(self) -> str:
@@ -72,6 +74,7 @@ class System(Protocol):
     name: str
     mark: str  # at the beginning of lines of its options in a script
     carries: bool  # a script to the node, where it need not be
+    has_hosts: bool  # a job can be for some hosts alone
     keeps_log: bool  # of what a script writes, also where the node does not see its directory
 
     def head(self, ask: Ask) -> list[str]:

@@ -11,9 +11,11 @@ from native.frames import Frames
 from yod.pilot.agent.settings import SOCKET
 from yod.pilot.client import journal
 from yod.pilot.link.link import connect
+from yod.pilot.link.process import beginning_of
 from yod.pilot.model import states
 from yod.pilot.wire import messages as wire
 
+NO_ANSWER = "its agent does not answer"
 _ANSWER_S = 10.0
 _READ_BYTES = 1 << 18
 
@@ -40,10 +42,16 @@ class Seen:
             if ended is not None:
                 self.pilots[uid] = (ended.state, ended.reason)
                 continue
+            process = past.processes.get(uid)
             try:
                 self._ask(uid)
+            except TimeoutError:
+                self.pilots[uid] = (states.PMGR_ACTIVE, NO_ANSWER)
             except (YodError, OSError) as error:
-                self.pilots[uid] = (states.FAILED, f"its agent has ended: {error}")
+                if process is not None and beginning_of(process.unix_pid) == process.beginning:
+                    self.pilots[uid] = (states.PMGR_ACTIVE_PENDING, "its agent has not come yet")
+                else:
+                    self.pilots[uid] = (states.FAILED, f"its agent has ended: {error}")
             else:
                 self.pilots[uid] = (states.PMGR_ACTIVE, "")
 
@@ -70,10 +78,13 @@ class Seen:
         pilot = self.given.get(uid)
         if not pilot:
             return "no pilot has it yet"
+        state, reason = self.pilots.get(pilot, ("", ""))
+        if state != states.PMGR_ACTIVE or reason:
+            return f"{pilot} is {state}: {reason}"
         for message in self._talk(pilot, wire.AskWhy(uid)):
             if isinstance(message, wire.Why):
                 return message.text or "its agent does not have it"
-        return "its agent does not answer"
+        return NO_ANSWER
 
     def _ask(self, pilot: str) -> None:
         for message in self._talk(pilot, wire.Hello(self.uid)):

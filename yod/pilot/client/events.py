@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 
-from yod.pilot.files.staging import Attempt
+from yod.pilot.files.attempt import Attempt
 from yod.pilot.model import states
 from yod.pilot.profile.staging import rows_of_staging
 from yod.pilot.profile.writer import NoProfile, Row, open_writer

@@ -29,6 +29,20 @@ class PilotBegun(Struct, tag="pilot", array_like=True):
     description: dict[str, Any]
 
 
+class PilotProcess(Struct, tag="pilot process", array_like=True):
+    """The process of a pilot's agent, or of what starts it, is there.
+
+    Attributes:
+        beginning: tells it from others of its number.
+        is_script: it is a script, and leads a process group.
+    """
+
+    uid: str
+    unix_pid: int
+    beginning: str
+    is_script: bool
+
+
 class PilotJob(Struct, tag="pilot job", array_like=True):
     """A pilot is a job of a batch system."""
 
@@ -66,6 +80,12 @@ class Given(Struct, tag="given", array_like=True):
     uids: list[str]
 
 
+class Brought(Struct, tag="brought", array_like=True):
+    """The client has brought the input of a task, which goes to its pilot now."""
+
+    uid: str
+
+
 class Ended(Struct, tag="ended", array_like=True):
     """Tasks are over."""
 
@@ -79,7 +99,8 @@ class Others(Struct, tag="others", array_like=True):
     tasks: list[Over]
 
 
-Record = PilotBegun | PilotJob | PilotUp | PilotEnded | Taken | Given | Ended | Others
+_OfPilots = PilotBegun | PilotProcess | PilotJob | PilotUp | PilotEnded
+Record = _OfPilots | Taken | Given | Brought | Ended | Others
 
 _encoder = msgpack.Encoder()
 _decoder: msgpack.Decoder[Record] = msgpack.Decoder(Record)
@@ -90,20 +111,23 @@ class Past:
 
     Attributes:
         pilots: all, by their uids; ended: those that are over; nodes: those of each, once active;
-            jobs: of batch systems.
+            jobs: of batch systems; processes: that clients have started for them.
         managers: task -> its manager.
         given: task -> its pilot; empty: it has none.
+        brought: tasks whose input the client has brought.
         others: tasks that are over and were not the application's, and their pilots.
     """
 
     def __init__(self) -> None:
         self.pilots: dict[str, PilotBegun] = {}
         self.jobs: dict[str, PilotJob] = {}
+        self.processes: dict[str, PilotProcess] = {}
         self.nodes: dict[str, list[NodeTold]] = {}
         self.ended: dict[str, PilotEnded] = {}
         self.orders: dict[str, Order] = {}
         self.managers: dict[str, str] = {}
         self.given: dict[str, str] = {}
+        self.brought: set[str] = set()
         self.over: dict[str, Over] = {}
         self.others: dict[str, tuple[str, Over]] = {}
 
@@ -112,6 +136,8 @@ class Past:
         match record:
             case PilotBegun(uid):
                 self.pilots[uid] = record
+            case PilotProcess(uid):
+                self.processes[uid] = record
             case PilotJob(uid):
                 self.jobs[uid] = record
             case PilotUp(uid, nodes):
@@ -125,6 +151,9 @@ class Past:
                     self.over.pop(order.uid, None)
             case Given(pilot, uids):
                 self.given |= dict.fromkeys(uids, pilot)
+                self.brought.difference_update(uids)
+            case Brought(uid):
+                self.brought.add(uid)
             case Ended(tasks):
                 for over in tasks:
                     self.over[over.uid] = over

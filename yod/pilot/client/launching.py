@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import secrets
 import signal
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, json
 from msgspec.structs import replace
@@ -15,12 +15,13 @@ from msgspec.structs import replace
 from native.errors import UsageError, YodError
 from native.limits import Limits
 from yod.pilot.agent.settings import Settings
-from yod.pilot.batch.system import Ask, Home, System, script
 from yod.pilot.link.greeting import Address
 from yod.pilot.model.description import PilotDescription
 from yod.pilot.model.resources import Resource
 from yod.pilot.model.sizes import NodeSize
-from yod.pilot.site.jobs import CALLER, SCRIPT
+
+if TYPE_CHECKING:
+    from yod.pilot.batch.system import Ask, System
 
 LOG = "agent.log"
 KEY = "nodes.key"  # of nodes that do not see the session's directory
@@ -66,6 +67,7 @@ def local_nodes(description: PilotDescription) -> list[NodeSize]:
         own = min(each, cores - n * each)
         if own > 0:
             nodes.append(NodeSize(name, own, -(-value("gpus") // count), memory // count))
+    nodes += nodes[:1] * value("backup_nodes")
     return nodes
 
 
@@ -79,6 +81,8 @@ def start(pilot: Wanted) -> int:
     value, resource = pilot.description.value, pilot.resource
     if resource.is_local and (value("queue") or value("project")):
         raise UsageError(f"{pilot.uid}: {resource.label} has no queues and projects")
+    if value("candidate_hosts") and (resource.is_local or resource.is_job):  # the job it is in
+        raise UsageError(f"{pilot.uid}: 'candidate_hosts': {resource.label} has no choice of hosts")
     words = [sys.executable, "-P", "-m", _MODULE, json.encode(_settings(pilot)).decode()]
     if resource.is_job:
         words = ["/bin/sh", write_script(pilot, None)]
@@ -149,13 +153,18 @@ def write_script(pilot: Wanted, system: System | None) -> str:
         UsageError: the description is wrong.
         YodError: it cannot be written.
     """
+    from yod.pilot.batch.system import Home, script
+    from yod.pilot.site.jobs import CALLER, SCRIPT
+
     resource, ask = pilot.resource, _ask(pilot)
+    if ask.hosts and system is not None and not system.has_hosts:
+        raise UsageError(f"{pilot.uid}: 'candidate_hosts': {system.name} has no choice of hosts")
     path = os.path.join(pilot.directory, SCRIPT)
     home = None
     if system is not None and system.carries and pilot.home is not None:
         to = pilot.home
         caller = [sys.executable, "-P", "-m", CALLER, pilot.uid, to.host, str(to.port)]
-        home = Home(path, secrets.token_hex(8), caller, to.key.hex(), to.host)
+        home = Home(path, os.urandom(8).hex(), caller, to.key.hex(), to.host)
     text = script(
         system,
         ask,
@@ -198,6 +207,9 @@ def _settings(pilot: Wanted) -> Settings:
         resource.is_job,
         pilot.goes_on,
         {one["uid"]: dict(one) for one in value("services")},
+        pilot.limits.pilot_silent_s,
+        value("backup_nodes"),
+        value("reconfig_src"),
     )
 
 
@@ -207,6 +219,8 @@ def _ask(pilot: Wanted) -> Ask:
     Raises:
         UsageError: the description does not say enough, or asks for more than there is.
     """
+    from yod.pilot.batch.system import Ask
+
     value, resource = pilot.description.value, pilot.resource
     for key in resource.mandatory:
         if not value(key):
@@ -223,7 +237,7 @@ def _ask(pilot: Wanted) -> Ask:
         value("job_name") or pilot.uid,
         os.path.join(pilot.directory, JOB_LOG),
         cores,
-        nodes,
+        nodes and nodes + value("backup_nodes"),
         each,
         -(-value("gpus") // count),
         -(-value("memory") // count),
@@ -232,6 +246,7 @@ def _ask(pilot: Wanted) -> Ask:
         value("project") or resource.project,
         resource.options,
         resource.is_exclusive,
+        tuple(map(str, value("candidate_hosts"))),
     )
 
 
@@ -257,12 +272,14 @@ def _environment() -> dict[str, str]:
 def _allocation(description: PilotDescription) -> list[str]:
     """The command that holds an allocation for the agent."""
     value = description.value
-    cores, nodes = value("cores"), value("nodes")
+    cores, nodes = value("cores"), value("nodes") + value("backup_nodes")
     if not cores and not nodes:
         raise UsageError("pilot: 'cores' or 'nodes' is needed to ask a partition for them")
     words = [sys.executable, "-P", "-m", "partition.yodjob", "alloc", "-quiet"]
     words += ["-sz", str(cores)] if cores else ["--exclusive"]
     words += ["-N", str(nodes)] if nodes else []
+    hosts = ",".join(map(str, value("candidate_hosts")))
+    words += ["-list", hosts] if hosts else []
     words += ["--gpus-per-node", str(value("gpus"))] if value("gpus") else []
     words += ["-queue", value("queue")] if value("queue") else []
     words += ["-account", value("project")] if value("project") else []

@@ -12,9 +12,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import TypeVar
 
-from native.errors import InternalError
+from native.errors import InternalError, YodError
 from native.loop.reactor import Reactor
-from native.machine import fault_text
 
 _LOOK_S = 1.0  # how often who waits for the thread looks whether it lives
 
@@ -25,7 +24,10 @@ class Loop:
     """A loop in a thread of its own.
 
     When something raises in it that is a bug of ours, the thread ends, and whoever waits for
-    anything of the session gets an error.
+    anything of the session gets an error. So does who waits when it is closed.
+
+    Args:
+        name: of the session.
 
     Attributes:
         fault: what has raised; empty: nothing has.
@@ -36,6 +38,7 @@ class Loop:
         self.reactor = Reactor(takes_sigchld=False)
         self.changed = threading.Condition()
         self.fault = ""
+        self._name = name
         self._posted: deque[Callable[[], object]] = deque()
         self._event = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._watch = self.reactor.watch(self._event, self._take)
@@ -58,6 +61,7 @@ class Loop:
         """Have something done in the loop, and return what it returns or raises."""
         if self.is_here:
             return call()
+        self.check()
         done = threading.Event()
         result: list[T] = []
         failure: list[BaseException] = []
@@ -78,13 +82,16 @@ class Loop:
         return result[0]
 
     def check(self) -> None:
-        """Raise if the thread has ended by a bug.
+        """Raise if the thread has ended.
 
         Raises:
-            InternalError: it has.
+            InternalError: by a bug.
+            YodError: the session is closed.
         """
         if self.fault:
             raise InternalError(f"the thread of the session has failed: {self.fault}")
+        if self._is_closed:
+            raise YodError(f"session {self._name} is closed")
 
     def close(self) -> None:
         """End the thread. What was posted has been done."""
@@ -92,7 +99,9 @@ class Loop:
             return
         self.post(self.reactor.stop)
         self._thread.join()
-        self._is_closed = True
+        with self.changed:
+            self._is_closed = True
+            self.changed.notify_all()
         self._watch.close()
         os.close(self._event)
         self.reactor.close()
@@ -101,6 +110,8 @@ class Loop:
         try:
             self.reactor.run()
         except Exception as error:
+            from native.machine import fault_text
+
             self.fault = fault_text(error)
             with self.changed:
                 self.changed.notify_all()

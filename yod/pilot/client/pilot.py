@@ -5,31 +5,31 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from native.errors import YodError
-from native.waitstatus import how_it_ended
+from native.errors import UsageError, YodError
 from yod.pilot.agent.settings import SOCKET
 from yod.pilot.client.callbacks import Callback
-from yod.pilot.client.journal import Others, PilotUp
+from yod.pilot.client.journal import Others, PilotProcess, PilotUp
+from yod.pilot.client.sandboxes import sandbox_of
 from yod.pilot.link.greeting import sealed
 from yod.pilot.link.link import Link, connect
+from yod.pilot.link.process import Process, beginning_of, tail
+from yod.pilot.link.watchdog import Watchdog, give_up
 from yod.pilot.model import states
 from yod.pilot.model.description import PilotDescription
-from yod.pilot.site import environments
-from yod.pilot.site.jobs import SiteJob
 from yod.pilot.wire import messages as wire
 
 if TYPE_CHECKING:
     from yod.pilot.client.pmgr import PilotManager
     from yod.pilot.client.raptor import Raptor
     from yod.pilot.client.tasking import Tasking
+    from yod.pilot.site.jobs import SiteJob
 
-_LOG_BYTES = 4096
 _ANSWER_S = 10.0
+_LATE = "its agent did not end in time, and was killed"
 _END_S = 10.0  # for an agent to end by itself, beside the time that its tasks have
 
 
@@ -43,6 +43,7 @@ class Pilot:
         reason: why it has ended.
         nodelist: its nodes, once it is active.
         job: of a batch system; None: it is none.
+        waiters: threads of the application that wait for a state of it.
     """
 
     def __init__(self, pmgr: PilotManager, uid: str, description: PilotDescription) -> None:
@@ -53,24 +54,38 @@ class Pilot:
         self.reason = ""
         self.nodelist: list[dict[str, Any]] = []
         self.cores = 0
-        self.is_awaited = False
+        self.waiters = 0
         self.callbacks: list[Callback] = []
         self.owners: list[Tasking] = []
-        self.unix_pid = 0
-        self._is_script = False
         self.job: SiteJob | None = None
         self._link: Link | None = None
+        self._first: Link | None = None  # to an agent that has not said that it is up
         self._is_ending = False
         self._last_word: tuple[str, str] | None = None
+        self._services: list[wire.Register] = []  # of others
         self._whys: dict[str, Callable[[str], None]] = {}
         self._loop = pmgr.session.loop
-        self._late = self._loop.reactor.timer(self._too_late)
+        self._process = Process(self._loop.reactor, self._gone)
+        self._late = self._loop.reactor.timer(lambda: self._give_up(_LATE))
+        self._watchdog = Watchdog(
+            self._loop.reactor,
+            pmgr.session.limits.pilot_silent_s,
+            lambda: self._any_link,
+            wire.Ask(),
+            self._suspect,
+            self._give_up,
+        )
 
     def __repr__(self) -> str:
         return f"<Pilot {self.uid} {self.state}>"
 
     def __str__(self) -> str:
         return f"[{self.uid}, {self.resource}, {self.state}]"
+
+    @property
+    def unix_pid(self) -> int:
+        """The process of its agent, or of what starts it; 0: there is none here."""
+        return self._process.unix_pid
 
     @property
     def session(self) -> object:
@@ -96,25 +111,29 @@ class Pilot:
     @property
     def pilot_sandbox(self) -> str:
         """Its directory."""
-        return os.path.join(self._pmgr.session.path, self.uid)
+        return sandbox_of(self.description.value("sandbox"), self._pmgr.session.path, self.uid)
 
     @property
     def session_sandbox(self) -> str:
         """The directory of its session."""
-        return self._pmgr.session.path
+        return os.path.dirname(self.pilot_sandbox)
 
     @property
     def resource_sandbox(self) -> str:
         """The directory with the sessions."""
-        return os.path.dirname(self._pmgr.session.path)
+        return os.path.dirname(self.session_sandbox)
 
     @property
     def log(self) -> str:
         """What its agent has written last."""
-        return self._tail("agent.log")
+        return tail(os.path.join(self.pilot_sandbox, "agent.log"))
 
-    stdout = log
-    stderr = log
+    stdout = stderr = log
+
+    @property
+    def is_quiet(self) -> bool:
+        """Its agent has been asked for a word, and has not said one yet."""
+        return self._watchdog.is_asked
 
     @property
     def why(self) -> str:
@@ -153,8 +172,20 @@ class Pilot:
             UsageError: the specification is wrong.
             YodError: it cannot be made.
         """
+        from yod.pilot.site import environments
+
         environments.check(env_name, env_spec, f"pilot {self.uid}")
         environments.make(self.pilot_sandbox, env_name, env_spec)
+
+    def register_service(self, uid: str, info: object) -> None:
+        """A service that is no task of the pilot is ready: tasks that name it begin.
+
+        Args:
+            info: what they have as ``RP_INFO_`` and its name.
+        """
+        if not isinstance(uid, str) or not uid:
+            raise UsageError(f"pilot {self.uid}: {uid!r} cannot name a service")
+        self._loop.call(lambda: self._register(wire.Register(uid, str(info))))
 
     def stage_in(self, directives: Any) -> list[str]:
         """Bring files into the pilot's sandbox, and wait for them; where they are now."""
@@ -187,11 +218,23 @@ class Pilot:
 
     # -- in the loop ------------------------------------------------------------
 
-    def launched(self, unix_pid: int, *, is_script: bool = False) -> None:
-        """The process of its agent is there, or of a script that starts it."""
-        self.unix_pid = unix_pid
-        self._is_script = is_script
-        self._loop.reactor.on_child(unix_pid, self._exited)
+    @property
+    def _any_link(self) -> Link | None:
+        return self._link or self._first
+
+    def launched(self, unix_pid: int, *, is_script: bool = False, is_here: bool = False) -> None:
+        """The process of its agent is there, or of what starts it.
+
+        Args:
+            is_script: it is a script.
+            is_here: it is the agent's own: nothing is waited for.
+        """
+        self._process.began(unix_pid, is_script)
+        journal = self._pmgr.session.journal
+        journal.add(PilotProcess(self.uid, unix_pid, beginning_of(unix_pid), is_script))
+        journal.flush()  # else a later client might not know of it
+        if is_here:
+            self._watchdog.begin(self._pmgr.session.limits.phase_s)
 
     def submitted(self, job: SiteJob) -> None:
         """It is to be a job of a batch system."""
@@ -206,6 +249,7 @@ class Pilot:
             link.close()
             self._over(states.FAILED, f"{self.job}: {told.reason}")
             return
+        self._pmgr.submitted(self)  # though the command that hands it in may not have ended
         key = sealed(self._pmgr.session.reach().key, told.salt, told.sealed)
         end = link.give()
         try:
@@ -222,7 +266,8 @@ class Pilot:
         if self._is_ending:
             self._over(states.CANCELED, "")
             return
-        last = (self._tail("agent.log").strip() or self._tail("job.log").strip()).splitlines()
+        job_log = tail(os.path.join(self.pilot_sandbox, "job.log"))
+        last = (self.log.strip() or job_log.strip()).splitlines()
         said = f", before it was active: {last[-1]}" if last else ""
         self._over(states.FAILED, f"{why}{said}")
 
@@ -231,26 +276,39 @@ class Pilot:
         if self.state in states.FINAL or self._link is not None:
             link.close()
             return
-        self._link = link
+        if self._first is not None and self._first is not link:
+            self._first.close()
+        self._link, self._first = link, None
         if self.job is not None:
             self.job.active()
         link.redirect(self._take, self._lost)
+        self._watchdog.begin()
         self.nodelist = [
             {"name": n.name, "cores": n.cores, "gpus": n.gpus, "mem": n.mem_mb} for n in up.nodes
         ]
         self.cores = sum(node.cores for node in up.nodes)
         self._pmgr.session.journal.add(PilotUp(self.uid, up.nodes))
+        self._pmgr.submitted(self)
         self._pmgr.advance(self, states.PMGR_ACTIVE)
+        for service in self._services:
+            self.send(service)
         if self._is_ending:
             self.send(wire.End())
 
-    def dial(self) -> None:
-        """Find the agent again, which an earlier client has started."""
+    def dial(self, process: PilotProcess | None) -> None:
+        """Find the agent again, which an earlier client has started.
+
+        Args:
+            process: what that client has started; None: nothing here, as far as is known.
+        """
+        reactor = self._loop.reactor
+        if process is not None:
+            self._process.find(process.unix_pid, process.beginning, process.is_script)
         path = os.path.join(self.pilot_sandbox, SOCKET)
         try:
             end = connect(path)
         except YodError as error:
-            if self.job is None:  # else it may come, or the batch system tells
+            if self.job is None and not self.unix_pid:  # else it may come, or its end is told
                 self._over(states.FAILED, f"its agent has ended: {error}")
             return
 
@@ -260,7 +318,8 @@ class Pilot:
                 self.connected(link, message)
                 self.send(wire.Hello(self._pmgr.session.uid))
 
-        link = Link(end, self._loop.reactor, take, self._lost)
+        link = self._first = Link(end, reactor, take, self._lost)
+        self._watchdog.begin()
 
     def send(self, message: wire.FromClient) -> None:
         """Say something to the agent, if it is there."""
@@ -277,9 +336,13 @@ class Pilot:
         if self._link is not None:
             self.send(wire.End())
         elif self.unix_pid:
-            self._signal(signal.SIGTERM)
+            self._process.signal(signal.SIGTERM)
         elif self.job is not None:
             self.job.cancel()
+
+    def _register(self, service: wire.Register) -> None:
+        self._services.append(service)
+        self.send(service)
 
     def ask_why(self, uid: str, then: Callable[[str], None]) -> None:
         """Ask the agent why a task stands where it does."""
@@ -291,12 +354,10 @@ class Pilot:
 
     def hang_up(self) -> None:
         """The client ends."""
-        self._late.close()
-        if self.job is not None:
-            self.job.close()
-        if self._link is not None:
-            self._link.finish()
-            self._link = None
+        self._close()
+        if self._any_link is not None:
+            self._any_link.finish()
+        self._link = self._first = None
 
     def _take(self, body: bytes) -> None:
         match wire.decode_agent(body):
@@ -331,60 +392,59 @@ class Pilot:
             self._over(*self._last_word)  # else its exit is told
 
     def _lost(self, reason: str) -> None:
-        self._link = None
-        if self.state in states.FINAL or self._last_word:
-            return
-        self._signal(signal.SIGKILL)  # what cannot be told to end
+        self._link = self._first = None
+        if self.state not in states.FINAL and not self._last_word:
+            self._give_up(f"the connection to its agent is lost: {reason}")
+
+    def _suspect(self, reason: str) -> None:
+        """Its agent stands still. One of another host may go on, and has time to find the mark."""
+        give_up(self.pilot_sandbox)
+        if self._any_link is None or self._any_link.is_near:
+            self._give_up(reason)
+
+    def _give_up(self, reason: str) -> None:
+        """End what cannot be told to end; where it goes on it finds the mark of :meth:`_over`."""
+        if (link := self._any_link) is not None:
+            link.kill()
+        self._link = self._first = None
+        self._process.signal(signal.SIGKILL)
         if self.job is not None:
             self.job.cancel()
-        self._over(states.FAILED, f"the connection to its agent is lost: {reason}")
+        self._over(states.FAILED, reason)
 
-    def _exited(self, wait_status: int) -> None:
-        self.unix_pid = 0
+    def _gone(self, how: str) -> None:
+        """The process of its agent, or what starts it, is not there any more."""
         if self.state in states.FINAL:
             return
         if self._last_word:
             self._over(*self._last_word)
             return
-        if self._link is not None:
+        if self._any_link is not None:
             return  # what it has said last may not have been read; the connection's end tells
         if self._is_ending:
             self._over(states.CANCELED, "")
             return
-        last = (self._tail("agent.log").strip().splitlines() or [""])[-1]
-        ended = how_it_ended(wait_status)
-        self._over(states.FAILED, f"its agent {ended} before it was active: {last or 'no word'}")
+        last = (self.log.strip().splitlines() or [""])[-1]
+        self._over(states.FAILED, f"its agent {how} before it was active: {last or 'no word'}")
 
     def _over(self, state: str, reason: str) -> None:
         if self.state in states.FINAL:
             return
-        self._late.close()
-        if self.job is not None:
-            self.job.close()
-        self.reason = reason
-        self._pmgr.advance(self, state)
+        self._close()
+        if self._last_word is None:
+            give_up(self.pilot_sandbox)  # before anybody else gets its tasks
+        lacking = self._pmgr.stage_last(self) if state != states.FAILED and self.nodelist else ""
+        self.reason = lacking or reason
+        self._pmgr.advance(self, states.FAILED if lacking else state)
         for owner in self.owners:
             owner.pilot_over(self)
         for then in self._whys.values():
             then("its pilot has ended")
         self._whys.clear()
 
-    def _too_late(self) -> None:
-        self._signal(signal.SIGKILL)
+    def _close(self) -> None:
+        self._late.close()
+        self._watchdog.close()
         if self.job is not None:
-            self.job.cancel()
-        self._over(states.FAILED, "its agent did not end in time, and was killed")
-
-    def _signal(self, number: int) -> None:
-        if self.unix_pid:
-            with suppress(OSError):
-                (os.killpg if self._is_script else os.kill)(self.unix_pid, number)
-
-    def _tail(self, name: str) -> str:
-        try:
-            with open(os.path.join(self.pilot_sandbox, name), "rb") as file:
-                size = file.seek(0, os.SEEK_END)
-                file.seek(max(0, size - _LOG_BYTES))
-                return file.read().decode(errors="replace")
-        except OSError:
-            return ""
+            self.job.close()
+        self._process.close()

@@ -9,28 +9,26 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from native.errors import UsageError, YodError
-from yod.pilot.batch.system import System
-from yod.pilot.batch.systems import SYSTEMS
-from yod.pilot.client import launching
+from yod.pilot.client import launching, sandboxes
 from yod.pilot.client.callbacks import Callback, Callbacks, uids_of
 from yod.pilot.client.events import PilotEvents
 from yod.pilot.client.journal import Past, PilotBegun, PilotEnded, PilotJob
 from yod.pilot.client.pilot import Pilot
 from yod.pilot.client.submitting import services_of
 from yod.pilot.client.waiting import states_of, wait
-from yod.pilot.files.staging import bring_all, failure_of, path_of
+from yod.pilot.files.attempt import failure_of
 from yod.pilot.model import states
 from yod.pilot.model.description import PilotDescription
 from yod.pilot.model.resources import Resource
 from yod.pilot.model.staging import directives_of
 from yod.pilot.model.words import BULK_VARIABLE, PILOT_STATE
-from yod.pilot.site import environments
-from yod.pilot.site.jobs import SiteJob
 from yod.pilot.site.resources import resource_of
 
 if TYPE_CHECKING:
+    from yod.pilot.batch.system import System
     from yod.pilot.client.session import Session
     from yod.pilot.client.tmgr import TaskManager
+    from yod.pilot.site.jobs import SiteJob
 
 
 class PilotManager:
@@ -73,12 +71,18 @@ class PilotManager:
             if uid in taken:
                 raise UsageError(f"pilot {uid}: there is one of this name")
             directives_of(description.value("input_staging"), True, f"pilot {uid}")
+            directives_of(description.value("output_staging"), False, f"pilot {uid}")
             taken.add(uid)
             description = description.copy()
+            if description.get("sandbox"):
+                description["sandbox"] = sandboxes.place_of(description["sandbox"], uid)
             if description.get("services"):
                 description["services"] = services_of(description, uid)
-            for name, spec in description.value("prepare_env").items():
-                environments.check(name, spec, f"pilot {uid}")
+            if description.get("prepare_env"):
+                from yod.pilot.site import environments
+
+                for name, spec in description["prepare_env"].items():
+                    environments.check(name, spec, f"pilot {uid}")
             pilots.append(Pilot(self, uid, description))
         for pilot in pilots:
             for name, spec in pilot.description.value("prepare_env").items():
@@ -177,6 +181,8 @@ class PilotManager:
             UsageError: a directive is wrong.
             YodError: a file cannot be brought.
         """
+        from yod.pilot.files.staging import bring_all, path_of
+
         roots = self.session.roots(pilot.uid, pilot.pilot_sandbox)
         os.makedirs(pilot.pilot_sandbox, exist_ok=True)
         found = directives_of(directives, is_input, f"pilot {pilot.uid}")
@@ -193,6 +199,9 @@ class PilotManager:
         if pilot.state in states.FINAL:
             return pilot.reason or f"it is {pilot.state}"
         if pilot.state == states.PMGR_ACTIVE:
+            if pilot.is_quiet:
+                limit = self.session.limits.pilot_silent_s
+                return f"its agent does not answer; it is given up after {limit:g} s"
             return "it is active"
         if pilot.job is not None:
             return f"{pilot.job}: {pilot.job.words}"
@@ -208,7 +217,7 @@ class PilotManager:
             self._callbacks.tell(pilot.uid, pilot, state)
         if passed and pilot.state in states.FINAL:
             self.session.journal.add(PilotEnded(pilot.uid, pilot.state, pilot.reason))
-        if pilot.is_awaited and passed:
+        if pilot.waiters and passed:
             with self.session.loop.changed:
                 self.session.loop.changed.notify_all()
         if told == states.PMGR_ACTIVE:
@@ -231,6 +240,7 @@ class PilotManager:
             self.advance(pilot, states.PMGR_LAUNCHING_PENDING)
             self.advance(pilot, states.PMGR_LAUNCHING)
             try:
+                sandboxes.make(pilot.pilot_sandbox, session.path, pilot.uid)
                 self._events.submission(pilot.uid, "staging_in_start")
                 self._stage_first(pilot)
                 self._events.submission(pilot.uid, "staging_in_stop")
@@ -239,6 +249,12 @@ class PilotManager:
             except YodError as error:
                 pilot.reason = str(error)
                 self.advance(pilot, states.FAILED)
+
+    def submitted(self, pilot: Pilot) -> None:
+        """A pilot's agent is on its way: its process is there, or its job is handed in."""
+        if pilot.state == states.PMGR_LAUNCHING:
+            self._events.submission(pilot.uid, "submission_stop")
+            self.advance(pilot, states.PMGR_ACTIVE_PENDING)
 
     def launch_here(self, pilot: Pilot, address: str, key: bytes, call: int) -> int:
         """Start the agent of a pilot whose job's nodes do not see its sandbox. In the loop.
@@ -264,10 +280,12 @@ class PilotManager:
 
     def _launch(self, pilot: Pilot) -> None:
         wanted = self._wanted(pilot)
-        resource, system = wanted.resource, SYSTEMS.get(wanted.resource.manager)
+        resource = wanted.resource
+        system = _system_of(resource.manager) if resource.is_job else None
         if system is None:
-            pilot.launched(launching.start(wanted), is_script=resource.is_job)
-            self._submitted(pilot)
+            unix_pid = launching.start(wanted)
+            pilot.launched(unix_pid, is_script=resource.is_job, is_here=resource.is_local)
+            self.submitted(pilot)
             return
         launching.write_script(wanted, system)
         job = self._job_of(pilot, system)
@@ -278,15 +296,12 @@ class PilotManager:
         def named(job_id: str) -> None:
             self.session.journal.add(PilotJob(pilot.uid, system.name, job_id))
             self.session.journal.flush()  # else nobody might know of the job any more
-            self._submitted(pilot)
+            self.submitted(pilot)
+
+        from yod.pilot.site.jobs import SiteJob
 
         reactor, home = self.session.loop.reactor, str(self.session.reach())
         return SiteJob(reactor, system, pilot.pilot_sandbox, home, named, pilot.job_over, job_id)
-
-    def _submitted(self, pilot: Pilot) -> None:
-        if pilot.state not in states.FINAL:
-            self._events.submission(pilot.uid, "submission_stop")
-            self.advance(pilot, states.PMGR_ACTIVE_PENDING)
 
     def _resource_of(self, description: PilotDescription) -> Resource:
         value = description.value
@@ -306,10 +321,29 @@ class PilotManager:
                 self._since[uid] = time.monotonic()
                 pilot.state = states.PMGR_ACTIVE_PENDING
                 job = past.jobs.get(uid)
-                if job is not None:
-                    pilot.submitted(self._job_of(pilot, SYSTEMS[job.system], job.job_id))
-                pilot.dial()
+                system = _system_of(job.system) if job is not None else None
+                if job is not None and system is not None:
+                    pilot.submitted(self._job_of(pilot, system, job.job_id))
+                pilot.dial(past.processes.get(uid))
+
+    def stage_last(self, pilot: Pilot) -> str:
+        """Bring the output of a pilot that ends; why that has failed, or nothing. In the loop."""
+        asked = pilot.description.value("output_staging")
+        if not asked:
+            return ""
+        try:
+            self.stage(pilot, asked, is_input=False)
+        except YodError as error:
+            return str(error)
+        return ""
 
     def _stage_first(self, pilot: Pilot) -> None:
         if pilot.description.value("input_staging"):
             self.stage(pilot, pilot.description.value("input_staging"), is_input=True)
+
+
+def _system_of(name: str) -> System | None:
+    """The batch system of this name."""
+    from yod.pilot.batch.systems import SYSTEMS
+
+    return SYSTEMS.get(name)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from native import limits
 from native.errors import UsageError, YodError
-from yod.pilot.client import journal
+from yod.pilot.client import journal, sandboxes
 from yod.pilot.client.events import SessionProfiles
 from yod.pilot.client.loop import Loop
 from yod.pilot.link.greeting import Address
@@ -125,9 +125,7 @@ class Session:
         for uid, pilot in self._pilots.items():
             wanted = pilot.description.value("cleanup") if cleanup is None else cleanup
             if wanted and pilot.state in FINAL:
-                import shutil
-
-                shutil.rmtree(self.sandbox_of(uid), ignore_errors=True)
+                sandboxes.remove(self.sandbox_of(uid), self.path, uid)
 
     def _end_pilots(self) -> None:
         for pmgr in self._pmgrs:
@@ -155,15 +153,20 @@ class Session:
         """
         self.loop.post(self.profiles.flush)
         found = []
-        for directory, _, names in os.walk(self.path):
-            found += [os.path.join(directory, name) for name in names if name.endswith(".prof")]
+        own = {os.path.join(self.path, uid): self.sandbox_of(uid) for uid in self._pilots}
+        elsewhere = [place for link, place in own.items() if place != link]
+        for root in (self.path, *elsewhere):
+            for directory, _, names in os.walk(root):
+                found += [os.path.join(directory, name) for name in names if name.endswith(".prof")]
         if tgt is None:
             return sorted(found)
         import shutil
 
         copies = []
         for path in sorted(found):
-            copy = os.path.join(tgt, self.uid, os.path.relpath(path, self.path))
+            place = next((each for each in elsewhere if path.startswith(f"{each}/")), "")
+            below = os.path.relpath(path, os.path.dirname(place) if place else self.path)
+            copy = os.path.join(tgt, self.uid, below)
             os.makedirs(os.path.dirname(copy), exist_ok=True)
             copies.append(shutil.copy(path, copy))
         return copies
@@ -200,13 +203,15 @@ class Session:
 
     def roots(self, pilot_uid: str, sandbox: str) -> dict[str, str]:
         """The directories of the schemas in staging directives, for the client's side."""
+        pilot = self.sandbox_of(pilot_uid)
+        session = os.path.dirname(pilot)
         return {
             "client": os.getcwd(),
             "pwd": os.getcwd(),
             "task": sandbox,
-            "pilot": self.sandbox_of(pilot_uid),
-            "session": self.path,
-            "resource": os.path.dirname(self.path),
+            "pilot": pilot,
+            "session": session,
+            "resource": os.path.dirname(session),
             "endpoint": "/",
         }
 
@@ -270,6 +275,8 @@ class Session:
 
         def take(body: bytes) -> None:
             match wire.decode_agent(body):
+                case wire.AskTime():
+                    link.send(wire.Time(time.time()))
                 case wire.Up(uid) as up if uid in self._pilots:
                     self._pilots[uid].connected(link, up)
                 case wire.PilotOver(_, _, uid) as word if uid in self._pilots:

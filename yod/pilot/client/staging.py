@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from yod.pilot.client.events import TaskEvents
 from yod.pilot.client.task import Task
+from yod.pilot.files.attempt import failure_of
 from yod.pilot.files.bringer import Bringer, Tried
-from yod.pilot.files.staging import failure_of
 from yod.pilot.model.staging import directives_of
 
 if TYPE_CHECKING:
@@ -47,6 +47,17 @@ class TaskStaging:
 
         self._bringer.bring(mine, self._session.roots(task.pilot, task.sandbox), done)
         return True
+
+    def remove(self, task: Task, then: Callable[[], None]) -> None:
+        """Remove the sandbox of a task, which is below its pilot's, and call ``then``."""
+        path = task.sandbox
+
+        def work() -> None:
+            import shutil
+
+            shutil.rmtree(path, ignore_errors=True)
+
+        self._bringer.do(work, then)
 
     def close(self) -> None:
         """Bring nothing more."""

@@ -34,6 +34,7 @@ class Task:
         reason: why it has failed, or was canceled; empty: it was not.
         info: what a service has said of itself, by its ``info_pattern``.
         restarts: how often it has begun again after its pilot was lost.
+        waiters: threads of the application that wait for a state of it.
     """
 
     __slots__ = (
@@ -42,13 +43,13 @@ class Task:
         "callbacks",
         "description",
         "info",
-        "is_awaited",
         "payload",
         "pilot",
         "reason",
         "restarts",
         "state",
         "uid",
+        "waiters",
     )
 
     def __init__(self, tmgr: TaskManager, uid: str, description: TaskDescription) -> None:
@@ -62,7 +63,7 @@ class Task:
         self.restarts = 0
         self.info = ""
         self.payload = b""
-        self.is_awaited = False
+        self.waiters = 0
         self.callbacks: list[Callable[[Task], None]] | None = None  # at its end
 
     def __repr__(self) -> str:
@@ -168,12 +169,13 @@ class Task:
     @property
     def session_sandbox(self) -> str:
         """The directory of its session."""
-        return self._tmgr.session.path
+        there = self.pilot_sandbox
+        return os.path.dirname(there) if there else self._tmgr.session.path
 
     @property
     def resource_sandbox(self) -> str:
         """The directory with the sessions."""
-        return os.path.dirname(self._tmgr.session.path)
+        return os.path.dirname(self.session_sandbox)
 
     endpoint_fs = "file://localhost/"
     client_sandbox = property(lambda self: os.getcwd())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from yod.pilot.client.auto import AutoPilots
 from yod.pilot.client.callbacks import Callbacks
 from yod.pilot.client.events import TaskEvents
-from yod.pilot.client.journal import Ended, Given, Past, Taken
+from yod.pilot.client.journal import Brought, Ended, Given, Past, Taken
 from yod.pilot.client.pilot import Pilot
 from yod.pilot.client.staging import TaskStaging
 from yod.pilot.client.submitting import order_of, task_of, wanted
@@ -34,6 +34,7 @@ class Tasking:
         dispatcher: which pilot gets which.
         callbacks: for states; sizes: for the number of tasks that wait.
         auto: submits pilots; None: nobody does.
+        gone: how the last pilot has ended that tasks could have gone to; empty: none has.
     """
 
     def __init__(self, tmgr: TaskManager) -> None:
@@ -45,14 +46,14 @@ class Tasking:
         self.callbacks = Callbacks()
         self.sizes = Callbacks()
         self.auto: AutoPilots | None = None
+        self.gone = ""
         self._loop = self.session.loop
         self._held: dict[str, dict[str, Task]] = {}  # pilot -> its tasks that are not over
         self._canceled: set[str] = set()  # asked for, and not over yet
+        self._unbrought: set[str] = set()  # of an earlier client, which may not have brought input
         self._is_asked = False
         self._events = TaskEvents(self.session.profiles, tmgr.uid)
         self._staging = TaskStaging(self.session, self._events, f"{tmgr.uid} staging")
-        if self.session.past is not None:
-            self._find_again(self.session.past)
 
     def close(self) -> None:
         """Do nothing more."""
@@ -80,16 +81,31 @@ class Tasking:
         if pilot.uid in self.pilots:
             held = self._held[pilot.uid]
             self.dispatcher.add(pilot.uid, pilot.cores, len(held))
-            self._send(pilot.uid, list(held.values()))  # that an earlier client has given to it
+            ready = []  # that an earlier client has given to it
+            for task in held.values():
+                is_brought = task.uid not in self._unbrought
+                self._unbrought.discard(task.uid)
+                if is_brought or not self._stage_in(task):
+                    ready.append(task)
+            self._send(pilot.uid, ready)
+            if not self._canceled.isdisjoint(held):  # when it could not be told
+                pilot.send(wire.Cancel([uid for uid in held if uid in self._canceled]))
             self._ask()
 
     def pilot_over(self, pilot: Pilot) -> None:
         """A pilot is over: its tasks are somebody else's, or failed."""
         self.pilots.pop(pilot.uid, None)
-        how = f"its pilot {pilot.uid} is {pilot.state}"
-        reason = f"{how}: {pilot.reason}" if pilot.reason else how
+        self.gone = _end_of(pilot)
         is_wanted = pilot.state != states.CANCELED
-        self._lose_all(pilot.uid, reason, states.FAILED if is_wanted else states.CANCELED)
+        state = states.FAILED if is_wanted else states.CANCELED
+        self._lose_all(pilot.uid, f"its pilot {self.gone}", state)
+        if is_wanted and len(self.dispatcher) and not self.pilots and self.auto is None:
+            import logging
+
+            logging.getLogger("yod.pilot").warning(
+                "%d tasks of %s wait for a pilot, and none is left: %s",
+                *(len(self.dispatcher), self.tmgr.uid, self.gone),
+            )
 
     def reached(self, state: str, uids: list[str]) -> None:
         """Tasks have reached a state at their agent."""
@@ -114,6 +130,8 @@ class Tasking:
             value = task.description.value
             if value("output_staging") and (over.state == states.DONE or value("stage_on_error")):
                 self._stage_out(task, over)
+            elif value("cleanup"):
+                self._clean(task, over)
             else:
                 over_now.append((task, over))
         self._end(over_now)
@@ -136,7 +154,7 @@ class Tasking:
 
     # -- tasks and pilots -------------------------------------------------------------
 
-    def _find_again(self, past: Past) -> None:
+    def find_again(self, past: Past) -> None:
         """The tasks that a manager of this name had. Those with a pilot are sent there again:
         an agent takes a task once."""
         for uid, order in past.orders.items():
@@ -152,6 +170,8 @@ class Tasking:
                 task.ended(over)
             elif given:
                 self._held.setdefault(given, {})[uid] = task
+                if uid not in past.brought and "input_staging" in description:
+                    self._unbrought.add(uid)
             else:
                 self.dispatcher.want(wanted(task))
         for uid in list(self._held):
@@ -163,7 +183,10 @@ class Tasking:
 
     def add(self, pilot: Pilot) -> None:
         """Tasks may go to a pilot, too."""
-        if pilot.uid in self.pilots or pilot.state in states.FINAL:
+        if pilot.uid in self.pilots:
+            return
+        if pilot.state in states.FINAL:
+            self.gone = _end_of(pilot)
             return
         self.pilots[pilot.uid] = pilot
         pilot.owners.append(self)
@@ -196,12 +219,8 @@ class Tasking:
 
     def take(self, tasks: list[Task]) -> None:
         """Tasks are ours now."""
-        if self.callbacks:
-            for task in tasks:
-                self._advance(task, states.TMGR_SCHEDULING)
-        else:
-            for task in tasks:
-                task.state = states.TMGR_SCHEDULING
+        for task in tasks:
+            self._advance(task, states.TMGR_SCHEDULING)
         self._events.submitted([task.uid for task in tasks])
         for orders in wire.parts(map(order_of, tasks), wire.order_bytes):
             self.session.journal.add(Taken(self.tmgr.uid, orders))
@@ -307,7 +326,7 @@ class Tasking:
                 self.callbacks.tell(task.uid, task, state)
         else:
             task.state = told
-        if task.is_awaited:
+        if task.waiters:
             with self._loop.changed:
                 self._loop.changed.notify_all()
 
@@ -324,6 +343,8 @@ class Tasking:
                 return  # it is over, or another pilot's
             is_canceled = task.uid in self._canceled  # its agent has never heard of it
             if not failure and not is_canceled:
+                self.session.journal.add(Brought(task.uid))
+                self.session.journal.flush()  # else it might be brought again while it runs
                 self._send(pilot, [task])
                 return
             del held[task.uid]
@@ -334,10 +355,16 @@ class Tasking:
 
         return self._staging.bring(task, then, is_input=True)
 
+    def _clean(self, task: Task, over: wire.Over) -> None:
+        """A task is over when its sandbox has been removed."""
+        self._staging.remove(task, lambda: self._over(task, over))
+
     def _stage_out(self, task: Task, over: wire.Over) -> None:
         def then(failure: str) -> None:
             if failure and over.state == states.DONE:
                 self._over(task, wire.Over(task.uid, states.FAILED, over.exit_code, failure))
+            elif task.description.value("cleanup"):
+                self._clean(task, over)
             else:
                 self._over(task, over)
 
@@ -345,3 +372,9 @@ class Tasking:
         self._advance(task, states.TMGR_STAGING_OUTPUT)
         if not self._staging.bring(task, then, is_input=False):
             then("")
+
+
+def _end_of(pilot: Pilot) -> str:
+    """How a pilot has ended."""
+    how = f"{pilot.uid} is {pilot.state}"
+    return f"{how}: {pilot.reason}" if pilot.reason else how

@@ -53,6 +53,8 @@ class TaskManager:
     def _begin(self) -> None:
         """In the loop, where pilots may tell of their tasks as soon as this returns."""
         self._tasking = Tasking(self)
+        if self.session.past is not None:
+            self._tasking.find_again(self.session.past)
 
     # -- for the application ----------------------------------------------------
 
@@ -241,6 +243,9 @@ class TaskManager:
         if self._tasking.auto is not None and self._tasking.auto.why:
             return self._tasking.auto.why
         if not self._tasking.pilots:
+            gone = self._tasking.gone
+            if gone:
+                return f"it waits for another pilot: {gone}"
             return "no pilot has been added to its manager"
         stood = ", ".join(f"{each.uid} is {each.state}" for each in self._tasking.pilots.values())
         return (

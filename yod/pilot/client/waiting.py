@@ -17,7 +17,7 @@ class Awaited(Protocol):
 
     uid: str
     state: str
-    is_awaited: bool
+    waiters: int
 
 
 class Service(Awaited, Protocol):
@@ -87,7 +87,7 @@ def _wait(loop: Loop, one: Awaited, is_there: Callable[[], bool], until: float |
         until: monotonic time; None: as long as it takes.
     """
     with loop.changed:
-        one.is_awaited = True
+        one.waiters += 1
         try:
             while not is_there():
                 loop.check()
@@ -96,5 +96,5 @@ def _wait(loop: Loop, one: Awaited, is_there: Callable[[], bool], until: float |
                     return False
                 loop.changed.wait(left)
         finally:
-            one.is_awaited = False
+            one.waiters -= 1
     return True

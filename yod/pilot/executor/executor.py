@@ -19,7 +19,7 @@ from yod.pilot.client.session import Session
 from yod.pilot.client.tmgr import TaskManager
 from yod.pilot.executor.calling import HERE, Asked, Calling
 from yod.pilot.executor.later import futures_in, resolved, when_all
-from yod.pilot.executor.wants import wants_of
+from yod.pilot.executor.wants import keys_of_pilot, wants_of
 from yod.pilot.function import codec, preset
 from yod.pilot.model.description import PilotDescription
 
@@ -42,6 +42,7 @@ class Executor(futures.Executor):
             those of calls that have such parameters and do not give them.
         base: the directory below which the directory of an own session is.
         keys: of :class:`PilotDescription`, for an own pilot. On this host its ``runtime`` is a day.
+            Also those of executorlib's executors; ``max_cores`` is ``max_workers``.
 
     Raises:
         UsageError: a key is wrong.
@@ -59,6 +60,9 @@ class Executor(futures.Executor):
         base: str = "",
         **keys: Any,
     ) -> None:
+        keys = keys_of_pilot(keys)
+        most_cores = keys.pop("max_cores", None)
+        max_workers = most_cores if max_workers is None else max_workers
         if max_workers is not None and max_workers < 1:
             raise UsageError(f"max_workers is {max_workers}; it is to be at least 1")
         self._defaults = {"restart_limit": restart_limit, **(resource_dict or {})}

@@ -1,4 +1,7 @@
-"""What a call wants of a pilot: the keys of ``resource_dict``, as executorlib has them."""
+"""What a call wants of a pilot: the keys of ``resource_dict``, as executorlib has them.
+
+Also the keys of its executors.
+"""
 
 from __future__ import annotations
 
@@ -29,6 +32,17 @@ _REFUSED = {
     "openmpi_oversubscribe": "the pilot counts the cores",
     "slurm_cmd_args": "say it in the description of the pilot",
     "pmi_mode": "ranks find one another by themselves",
+}
+
+# Of executorlib's executors: how it does what is done here in any case.
+_NO_MATTER = ("block_allocation", "hostname_localhost", "refresh_rate", "log_obj_size", "wait")
+_NOT_HERE = {
+    "cache_directory": _REFUSED["cache_directory"],
+    "disable_dependencies": "arguments that are futures are waited for",
+    "export_workflow_filename": "calls are drawn when they have run: yod-pilot plot",
+    "openmpi_oversubscribe": _REFUSED["openmpi_oversubscribe"],
+    "plot_dependency_graph": "calls are drawn when they have run: yod-pilot plot",
+    "plot_dependency_graph_filename": "calls are drawn when they have run: yod-pilot plot",
 }
 
 
@@ -78,6 +92,18 @@ class Wants(Struct, frozen=True):
     directory: str = ""
     time_s: float = 0.0
     restarts: int = 0
+
+
+def keys_of_pilot(keys: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys of an executor that are its pilot's: without those of executorlib's.
+
+    Raises:
+        UsageError: one of those asks for what is not done here.
+    """
+    for name, why in _NOT_HERE.items():
+        if keys.get(name):
+            raise UsageError(f"executor: {name!r} is refused: {why}")
+    return {n: value for n, value in keys.items() if n not in _NO_MATTER and n not in _NOT_HERE}
 
 
 def wants_of(*dictionaries: Mapping[str, Any] | None) -> Wants:

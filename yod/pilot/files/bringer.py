@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
-from native.loop.aside import Aside
 from native.loop.reactor import Reactor
-from yod.pilot.files.staging import Attempt, bring_all
+from yod.pilot.files.attempt import Attempt
 from yod.pilot.model.staging import Directive
+
+if TYPE_CHECKING:
+    from native.loop.aside import Aside
 
 Tried = list[Attempt]
 
@@ -31,13 +34,24 @@ class Bringer:
         """Do directives of one task; ``then`` takes those that were tried."""
 
         def work() -> Tried:
+            from yod.pilot.files.staging import bring_all
+
             with suppress(OSError):  # the first directive tells
                 os.makedirs(roots["task"], exist_ok=True)
             return bring_all(directives, roots)
 
+        self._there().give(work, then)
+
+    def do(self, work: Callable[[], None], then: Callable[[], None]) -> None:
+        """Do something else that waits for the file system, and raises nothing."""
+        self._there().give(work, lambda _: then())
+
+    def _there(self) -> Aside:
         if self._aside is None:
+            from native.loop.aside import Aside
+
             self._aside = Aside(self._reactor, self._name)
-        self._aside.give(work, then)
+        return self._aside
 
     def close(self) -> None:
         """Do nothing more. What is being done may go on in the thread."""

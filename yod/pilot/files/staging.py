@@ -11,25 +11,12 @@ import shutil
 import tarfile
 import time
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from native.errors import UsageError, YodError
 from yod.pilot.files.archive import unpack
+from yod.pilot.files.attempt import Attempt
 from yod.pilot.model import staging
 from yod.pilot.model.staging import Directive, Place
-
-
-class Attempt(NamedTuple):
-    """A directive that was tried: why it failed, and since when and until when in seconds of day.
-
-    Attributes:
-        failure: empty: it is done.
-    """
-
-    directive: Directive
-    failure: str
-    began: float
-    ended: float
 
 
 def path_of(place: Place, roots: Mapping[str, str]) -> str:
@@ -84,11 +71,6 @@ def bring_all(directives: list[Directive], roots: Mapping[str, str]) -> list[Att
         if failure and directive.is_fatal:
             break
     return tried
-
-
-def failure_of(tried: list[Attempt]) -> str:
-    """The failure that counts; empty: there is none."""
-    return next((one.failure for one in tried if one.failure and one.directive.is_fatal), "")
 
 
 def _bring(directive: Directive, roots: Mapping[str, str]) -> None:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import _socket
 import os
-import secrets
 from _blake2 import blake2b
 from _operator import _compare_digest
 from collections.abc import Callable
@@ -22,6 +21,7 @@ from contextlib import suppress
 from msgspec import Struct
 
 from native.errors import YodError
+from native.loop.accepting import Acceptor
 from native.loop.reactor import Reactor
 
 SUFFIX = ".tcp"  # behind the path of the Unix socket
@@ -29,6 +29,7 @@ HOST_VARIABLE = "YOD_PILOT_HOST"
 SOCKET_VARIABLE = "YOD_PILOT_SOCKET"  # of a task: one outside of its sandbox that it connects to
 _BYTES = 32
 _BACKLOG = 16
+_ACCEPTS_A_TURN = 16
 _PATIENCE_S = 5.0  # for each step of a greeting
 STRANGERS_MAX = 256  # at a time; one more takes the place of the first
 _ELSEWHERE = "192.0.2.1"  # of an example; nothing is sent there
@@ -75,7 +76,7 @@ class Door:
         self._strangers: dict[_Stranger, None] = {}
         host = host or os.environ.get(HOST_VARIABLE) or own_address()
         earlier = _earlier(path)
-        self._key = earlier.key if earlier is not None else secrets.token_bytes(_BYTES)
+        self._key = earlier.key if earlier is not None else os.urandom(_BYTES)
         self._end = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
         try:
             self._end.setsockopt(_socket.SOL_SOCKET, _socket.SO_REUSEADDR, 1)
@@ -96,7 +97,7 @@ class Door:
         except OSError as error:
             self._end.close()
             raise YodError(f"{path}: {error.strerror}") from None
-        self._watch = reactor.watch(self._end.fileno(), self._accept)
+        self._acceptor = Acceptor(reactor, self._end, _ACCEPTS_A_TURN, self._came)
 
     def close(self, *, comes_again: bool = False) -> None:
         """Let nobody in any more.
@@ -104,7 +105,7 @@ class Door:
         Args:
             comes_again: a later one of the same path is to have the same port and key.
         """
-        self._watch.close()
+        self._acceptor.close()
         self._end.close()
         for stranger in list(self._strangers):
             stranger.close()
@@ -112,11 +113,7 @@ class Door:
             with suppress(OSError):
                 os.unlink(self._path)
 
-    def _accept(self) -> None:
-        try:
-            fd, _ = self._end._accept()  # type: ignore[attr-defined]
-        except OSError:  # it has gone again
-            return
+    def _came(self, fd: int, peer: object) -> None:
         end = _socket.socket(fileno=fd)
         keep_alive(end)
 
@@ -171,7 +168,7 @@ class _Stranger:
         if self._both:
             self._over(is_known=_compare_digest(said, _proof(self._key, b"caller", self._both)))
             return
-        own = secrets.token_bytes(_BYTES)
+        own = os.urandom(_BYTES)
         self._both = said + own
         try:
             sent = self._end.send(own + _proof(self._key, b"called", self._both))
@@ -239,7 +236,7 @@ def call_at(address: Address, source: str, patience_s: float = _PATIENCE_S) -> _
         text = getattr(error, "strerror", None) or str(error)
         raise Nobody(f"{address}: {text}") from None
     try:
-        own = secrets.token_bytes(_BYTES)
+        own = os.urandom(_BYTES)
         end.sendall(own)
         answer = b""
         while len(answer) < 2 * _BYTES:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import _socket  # `socket` takes 10 ms to import and adds nothing that is used here
 import os
+import signal
 import stat
 from collections import deque
 from collections.abc import Callable
@@ -12,12 +13,14 @@ from contextlib import suppress
 from native.errors import PeerProtocolError, YodError
 from native.frames import Frames
 from native.host import unixsockets
+from native.loop.accepting import Acceptor
 from native.loop.reactor import Reactor, Watch
 from yod.pilot.link.greeting import SUFFIX, Address, Door, call
 from yod.pilot.wire.messages import MESSAGE_BYTES_MAX, FromAgent, FromClient, frame
 
 _READ_BYTES = 1 << 16  # more would be a mapping of its own each time
 _BACKLOG = 16
+_ACCEPTS_A_TURN = 16
 _LAST_S = 5.0  # for what is said last
 _PATH_BYTES_MAX = 107  # sun_path
 
@@ -28,8 +31,12 @@ class Link:
     Args:
         end: a connected stream socket, which is the link's from now on.
         on_message: takes the bytes of one message.
+            Where it raises, the connection is lost, and no other one.
         on_lost: called once with a reason, when the other end has gone. Not after :meth:`close`.
         most_bytes: of a message, until it is redirected: of one that nobody knows yet.
+
+    Attributes:
+        moved: grows with whatever the other end has sent, or has made room for.
     """
 
     def __init__(
@@ -48,12 +55,19 @@ class Link:
         self._frames = Frames(most_bytes)
         self._unsent: deque[memoryview] = deque()
         self._is_asked = False
+        self._is_full = False
+        self.moved = 0
         self._watch: Watch | None = reactor.watch(end.fileno(), self._receive)
 
     @property
     def is_open(self) -> bool:
         """The other end is there, as far as is known."""
         return self._watch is not None
+
+    @property
+    def is_near(self) -> bool:
+        """The other end is a process of this host."""
+        return self._end.family == _socket.AF_UNIX
 
     def redirect(self, on_message: Callable[[bytes], None], on_lost: Callable[[str], None]) -> None:
         """Have what comes from now on taken by somebody else."""
@@ -88,6 +102,15 @@ class Link:
             self._watch = None
             self._end.close()
 
+    def kill(self) -> None:
+        """Kill the process at the other end, where it is another one of this host, and hang up."""
+        if self._watch is not None and self.is_near:
+            unix_pid, _ = unixsockets.peer_of(self._end)
+            if unix_pid not in (0, os.getpid()):
+                with suppress(OSError):
+                    os.kill(unix_pid, signal.SIGKILL)
+        self.close()
+
     def give(self) -> _socket.socket:
         """Its socket, which is the caller's from now on; the link is closed."""
         assert self._watch is not None
@@ -106,6 +129,7 @@ class Link:
                 self._unsent.appendleft(whole)
                 sent = self._end.send(whole, _socket.MSG_NOSIGNAL)
                 self._unsent.popleft()
+                self.moved += self._is_full
                 if sent < len(whole):
                     self._unsent.appendleft(whole[sent:])
         except BlockingIOError:
@@ -113,6 +137,7 @@ class Link:
         except OSError as error:
             self._lose(error.strerror or str(error))
             return
+        self._is_full = bool(self._unsent)
         self._watch.set(self._receive, self._flush if self._unsent else None)
 
     def _receive(self) -> None:
@@ -126,11 +151,16 @@ class Link:
         if not data:
             self._lose("it has closed the connection")
             return
+        self.moved += 1
         try:
             for body in self._frames.add(data):
+                if self._watch is None:
+                    return  # it was closed, or given away, with what comes behind
                 self._on_message(body)
         except PeerProtocolError as error:
             self._lose(str(error))
+        except Exception as error:  # a bug of ours, or a lie that no check has found
+            self._lose(_fault(error))
 
     def _lose(self, reason: str) -> None:
         if self._watch is not None:
@@ -159,7 +189,7 @@ class Listener:
         os.chmod(path, 0o600)
         self._end.listen(_BACKLOG)
         self._end.setblocking(False)
-        self._watch = reactor.watch(self._end.fileno(), self._accept)
+        self._acceptor = Acceptor(reactor, self._end, _ACCEPTS_A_TURN, self._came)
         self._reactor = reactor
         self._door: Door | None = None
 
@@ -184,21 +214,18 @@ class Listener:
         """
         if self._door is not None:
             self._door.close(comes_again=comes_again)
-        self._watch.close()
+        self._acceptor.close()
         self._end.close()
         with suppress(OSError):
             os.unlink(self.path)
 
-    def _accept(self) -> None:
-        try:
-            end, _ = _accept(self._end)
-        except OSError:  # it has gone again, or there are no descriptors: it comes again
-            return
+    def _came(self, fd: int, peer: object) -> None:
+        end = _socket.socket(fileno=fd)
         _, uid = unixsockets.peer_of(end)
-        if uid != os.geteuid():
+        if uid == os.geteuid():
+            self._on_connected(end)
+        else:
             end.close()
-            return
-        self._on_connected(end)
 
 
 def connect(path: str) -> _socket.socket:
@@ -225,9 +252,14 @@ def _connect(path: str) -> _socket.socket:
     return end
 
 
-def _accept(end: _socket.socket) -> tuple[_socket.socket, object]:
-    fd, address = end._accept()  # type: ignore[attr-defined]
-    return _socket.socket(fileno=fd), address
+def _fault(error: Exception) -> str:
+    """Log what a peer's message has raised; it in a line."""
+    import logging
+
+    from native.machine import fault_text
+
+    logging.getLogger("yod.pilot").error("what a peer has said", exc_info=error)
+    return fault_text(error)
 
 
 class _Near:

@@ -13,8 +13,11 @@ from types import MappingProxyType
 from typing import Any
 
 from yod.pilot.model import modes
+from yod.pilot.model.chosen import read_slots
 from yod.pilot.model.description import TaskDescription
+from yod.pilot.model.keys import GPU_TYPES
 from yod.pilot.model.sizes import GPU_PARTS, Need, RankSlot
+from yod.pilot.model.together import MET, SYNC
 
 SHELL = "/bin/bash"
 OF_REFERENCE = "rp"  # the named environment that the reference makes for its own programs
@@ -42,9 +45,12 @@ def words_of(description: TaskDescription) -> list[str]:
     behind += [] if is_mpi(description) else around_of(description, "post_launch")
     is_plain = value("literal") or _is_script(program)
     is_named = not is_plain and any(map(_VARIABLE.search, program))
+    is_together = bool(value("pre_exec_sync") and value("pre_exec")) and is_mpi(description)
     if not before and not behind and not is_named:
         return program
     lines = [f"{{ {each}\n}} || exit" for each in before]
+    if is_together:
+        lines = [SYNC, *lines, MET]
     if is_named:
         lines.append(" ".join(["set --", *map(_filled_in, program)]))
     if behind:
@@ -86,6 +92,20 @@ def need_of(description: TaskDescription) -> Need:
     if description.is_queue or (value("raptor_id") and modes.is_of_raptor(kind)):
         return Need(ranks=0)  # the workers of the raptor have slots
     tags: Mapping[str, Any] = value("tags")
+    tag, is_exclusive = str(tags.get("colocate") or ""), bool(tags.get("exclusive"))
+    if value("slots"):
+        chosen = read_slots(value("slots"))
+        return Need(
+            ranks=len(chosen.slots),
+            cores=len(chosen.slots[0].cores),
+            gpu_parts=chosen.gpu_parts,
+            mem_mb=chosen.mem_mb or int(value("mem_per_rank")),
+            lfs_mb=chosen.lfs_mb or int(value("lfs_per_rank")),
+            is_spread=True,
+            tag=tag,
+            is_exclusive=is_exclusive,
+            chosen=chosen.slots,
+        )
     gpus = float(value("gpus_per_rank"))
     parts = round(gpus * GPU_PARTS)
     if parts > GPU_PARTS:
@@ -98,8 +118,8 @@ def need_of(description: TaskDescription) -> Need:
         lfs_mb=int(value("lfs_per_rank")),
         is_spread=is_mpi(description),
         ranks_per_node=value("ranks_per_node"),
-        tag=str(tags.get("colocate") or ""),
-        is_exclusive=bool(tags.get("exclusive")),
+        tag=tag,
+        is_exclusive=is_exclusive,
     )
 
 
@@ -133,8 +153,9 @@ def variables_of(
     if value("threading_type") == "OpenMP" or cores > 1:
         variables["OMP_NUM_THREADS"] = str(cores)
     if gpus:
-        variables["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, gpus))
-        variables["ROCR_VISIBLE_DEVICES"] = variables["CUDA_VISIBLE_DEVICES"]
+        kind = value("gpu_type")
+        for name in [GPU_TYPES[kind]] if kind else GPU_TYPES.values():
+            variables[name] = ",".join(map(str, gpus))
     for name, text in value("environment").items():
         is_plain = "$" not in str(text) or value("literal")
         known = {} if is_plain else {**around, **variables}

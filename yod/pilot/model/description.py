@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 
 from native.errors import UsageError
 from yod.pilot.model import modes
+from yod.pilot.model.chosen import plain, read_slots
 from yod.pilot.model.keys import ONE_OR_MORE, PILOT_KEYS, TASK_KEYS, TASK_OLD, Key, check_key
 
 
@@ -129,6 +130,32 @@ class TaskDescription(Description):
         uid = self.get("uid") or ""
         if "/" in uid or uid in (".", ".."):
             raise UsageError(f"{where}: 'uid' is {uid!r}, which cannot name a directory")
+        self._check_placed(where)
+        own = self.value("sandbox")
+        if self.value("cleanup") and own and ({"", ".", ".."} & set(own.split("/"))):
+            raise UsageError(
+                f"{where}: 'cleanup' would remove 'sandbox', {own!r}, which is to be a directory"
+                " below the pilot's, without . and .."
+            )
+
+    def _check_placed(self, where: str) -> None:
+        if self.value("pre_exec_sync") and self.value("use_mpi") is False:
+            raise UsageError(
+                f"{where}: 'pre_exec_sync' is for ranks that find one another, 'use_mpi' is False"
+            )
+        if not self.get("slots"):
+            return
+        chosen = read_slots(self["slots"])
+        self["slots"] = plain(chosen)
+        cores = len(chosen.slots[0].cores)
+        for name, count in (("ranks", len(chosen.slots)), ("cores_per_rank", cores)):
+            if self.get(name) not in (None, count):
+                raise UsageError(
+                    f"{where}: 'slots' are for {name} {count}, and {name!r} is {self[name]}"
+                )
+            self[name] = count
+        if self.value("use_mpi") is False and len({(s.node, s.name) for s in chosen.slots}) > 1:
+            raise UsageError(f"{where}: 'slots' are on several nodes, and 'use_mpi' is False")
 
 
 class PilotDescription(Description):
@@ -140,3 +167,5 @@ class PilotDescription(Description):
     def _check_whole(self, where: str) -> None:
         if not self.value("runtime"):
             raise UsageError(f"{where}: 'runtime' is 0; it is to be some minutes")
+        if self.value("backup_nodes") and (self.value("cores") or not self.value("nodes")):
+            raise UsageError(f"{where}: 'backup_nodes' are for a pilot that asks for 'nodes'")

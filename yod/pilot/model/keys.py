@@ -9,9 +9,12 @@ from typing import Any
 from msgspec import Struct
 
 from native.errors import UsageError
+from yod.pilot.model.chosen import slots_complaint
 from yod.pilot.model.modes import TASK_EXECUTABLE
 
 Number = (int, float)
+# How programs are told which GPUs are theirs: by which variable.
+GPU_TYPES = {"CUDA": "CUDA_VISIBLE_DEVICES", "ROCm": "ROCR_VISIBLE_DEVICES"}
 
 
 class Key(Struct, frozen=True):
@@ -86,6 +89,16 @@ def _environments(value: dict[object, object]) -> str:
     return f"has {wrong[0]!r}, which is not described by a dictionary" if wrong else ""
 
 
+def _place(value: str) -> str:
+    if "%(" in value:
+        return "has a %(...), which nobody fills in here"
+    return "" if value[:1] in ("", "/", "~", "$") else "is no absolute path"
+
+
+def _gpus_of(value: str) -> str:
+    return "" if value in ("", *GPU_TYPES) else f"is none of {', '.join(GPU_TYPES)}"
+
+
 _TEXT = Key((str,), "")
 _FLAG = Key((bool,), False)
 _TEXTS = Key((list, tuple), (), _texts)
@@ -117,7 +130,7 @@ TASK_KEYS: dict[str, Key] = {
     "named_env": _TEXT,
     "pre_launch": _COMMANDS,
     "pre_exec": _COMMANDS,
-    "pre_exec_sync": _none(bool, "ranks do not wait for the commands of others"),
+    "pre_exec_sync": _FLAG,
     "post_launch": _COMMANDS,
     "post_exec": _COMMANDS,
     "stdout": _TEXT,
@@ -131,17 +144,17 @@ TASK_KEYS: dict[str, Key] = {
     "ranks_per_node": Key((int,), 0, _least(0)),
     "cores_per_rank": Key((int,), 1, _least(1)),
     "gpus_per_rank": Key(Number, 0.0, _least(0)),
-    "gpu_type": _none(str, "all GPUs of a pilot are alike"),
+    "gpu_type": Key((str,), "", _gpus_of),
     "threading_type": _TEXT,
     "lfs_per_rank": Key(Number, 0, _least(0)),
     "mem_per_rank": Key(Number, 0, _least(0)),
     "timeout": Key(Number, 0.0, _least(0)),
     "startup_timeout": Key(Number, 0.0, _least(0)),
     "restartable": _FLAG,
-    "cleanup": _none(bool, "close the session with cleanup=True"),
+    "cleanup": _FLAG,
     "pilot": _TEXT,
-    "slots": _none(object, "the agent chooses them"),
-    "partition": _none(object, "a pilot is one partition"),
+    "slots": Key((list, tuple), (), slots_complaint),
+    "partition": _none(object, "a pilot is one partition, of the number 0"),
     "tags": Key((dict,), {}, _tags),
     "services": Key((list, tuple), (), _texts),
     "raptor_id": _TEXT,
@@ -158,28 +171,28 @@ PILOT_KEYS: dict[str, Key] = {
     "queue": _TEXT,
     "job_name": _TEXT,
     "project": _TEXT,
-    "candidate_hosts": _none(object, "name nodes to the partition instead"),
-    "sandbox": _none(str, "it is below the directory of the session"),
+    "candidate_hosts": Key((list, tuple), (), _texts),
+    "sandbox": Key((str,), "", _place),
     "runtime": Key(Number, 10, _least(0)),
     "nodes": Key((int,), 0, _least(0)),
     "cores": Key((int,), 0, _least(0)),
     "gpus": Key((int,), 0, _least(0)),
     "memory": Key((int,), 0, _least(0)),
-    "backup_nodes": _none(int, "nodes are not kept for later"),
-    "app_comm": _none(object, "tasks speak for themselves"),
+    "backup_nodes": Key((int,), 0, _least(0)),
+    "app_comm": _none(object, "a raptor has a queue, and a service says where it is"),
     "cleanup": _FLAG,
     "exit_on_error": Key((bool,), True),
     "services": Key((list, tuple), (), _descriptions),
     "input_staging": _STAGING,
-    "output_staging": _none(object, "call stage_out of the pilot"),
+    "output_staging": _STAGING,
     "prepare_env": Key((dict,), {}, _environments),
-    "reconfig_src": _none(str, "an agent is not changed while it runs"),
+    "reconfig_src": _TEXT,
     "layout": _none(object, "an agent is one process"),
-    "enable_ep": _none(bool, "the agent is reached by its client alone"),
+    "enable_ep": _none(bool, "tasks come from who has the key: the client, and masters of raptors"),
 }
 
 # One value stands for a list of it.
-ONE_OR_MORE = frozenset(("arguments", "services"))
+ONE_OR_MORE = frozenset(("arguments", "services", "candidate_hosts"))
 
 # Names of earlier releases, which are still taken.
 TASK_OLD = {
@@ -189,6 +202,8 @@ TASK_OLD = {
     "cpu_thread_type": "threading_type",
     "mem_per_process": "mem_per_rank",
     "lfs_per_process": "lfs_per_rank",
+    "gpu_process_type": "gpu_type",
+    "gpu_thread_type": "gpu_type",
     "scheduler": "raptor_id",
 }
 

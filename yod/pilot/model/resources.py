@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -144,7 +143,9 @@ def resource_of_entries(
         if key in _REFUSED and value not in (None, "", [], 0, 1):
             raise UsageError(f"{at}: {key!r} cannot be obeyed: {_REFUSED[key]}")
         if key not in _OBEYED and key not in _WITHOUT_MEANING and key not in _REFUSED:
-            near = difflib.get_close_matches(key, [*_OBEYED, *_WITHOUT_MEANING], 1)
+            from difflib import get_close_matches
+
+            near = get_close_matches(key, [*_OBEYED, *_WITHOUT_MEANING], 1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise UsageError(f"{at}: there is no key {key!r}{hint}")
     own = merged.get("system_architecture") or {}

@@ -25,6 +25,21 @@ class NodeSize(Struct, frozen=True):
     lfs_mb: int = 0
 
 
+class ChosenSlot(Struct, frozen=True):
+    """Where the application wants one rank.
+
+    Attributes:
+        node: its index; -1: it is named.
+        name: empty: it has an index.
+        cores, gpus: indices on the node.
+    """
+
+    node: int
+    name: str
+    cores: tuple[int, ...]
+    gpus: tuple[int, ...] = ()
+
+
 class Need(Struct, frozen=True):
     """What each rank of a task needs, and how many ranks there are.
 
@@ -34,6 +49,7 @@ class Need(Struct, frozen=True):
         ranks_per_node: at most so many on each node; 0: any number.
         tag: tasks with the same tag lie on the same nodes; empty: none.
         is_exclusive: no task with another tag lies on the nodes of the tag.
+        chosen: the slots that the application has chosen; empty: the agent chooses.
     """
 
     ranks: int = 1
@@ -45,6 +61,7 @@ class Need(Struct, frozen=True):
     ranks_per_node: int = 0
     tag: str = ""
     is_exclusive: bool = False
+    chosen: tuple[ChosenSlot, ...] = ()
 
     @property
     def size(self) -> int:

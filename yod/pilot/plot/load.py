@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from native.errors import YodError
+from yod.pilot.analysis.records import in_time_of_day
 from yod.pilot.analysis.story import WANTED, PilotStory, Slots, Story, TaskStory
 from yod.pilot.client import journal
 from yod.pilot.model.description import PilotDescription, TaskDescription
@@ -24,7 +25,7 @@ def load(directory: str) -> Story:
     if not paths:
         raise YodError(f"{path}: it has no profiles: YOD_PROFILE=0 has turned them off")
     for name in paths:
-        for record in records_of(path, name, WANTED):
+        for record in in_time_of_day(records_of(path, name, WANTED)):
             story.add(record)
     story.finish()
     return story

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from yod.pilot.files.staging import Attempt
+from yod.pilot.files.attempt import Attempt
 from yod.pilot.profile.writer import Row
 
 

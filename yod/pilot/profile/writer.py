@@ -11,6 +11,7 @@ from yod.pilot.analysis.records import plain
 Row = tuple[str, str, str, str, float]  # event, uid, state, msg, time
 
 _COMMAS = 6  # of a record; no field has one
+_LINE_MAX_BYTES = 1 << 20  # of what a killed writer may have left of one
 
 
 class NoProfile:
@@ -37,20 +38,33 @@ NO_PROFILE = NoProfile()
 class Writer(NoProfile):
     """One file; records are kept until :meth:`flush`.
 
-    A writer of a file that is there goes on behind what is in it.
+    A writer of a file that is there goes on behind what is in it, but for the piece of a line that
+    a killed one may have left.
+
+    Args:
+        ahead_s: of the clock that counts, by how much ``now`` is; readers take it off.
     """
 
-    def __init__(self, path: str, component: str, *, now: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        path: str,
+        component: str,
+        *,
+        ahead_s: float = 0.0,
+        now: Callable[[], float] = time.time,
+    ) -> None:
         self._component = plain(component)
         self.failure = ""
         self._now = now
         self._lines: list[str] = ["#time,event,comp,thread,uid,state,msg\n"]
         self._fd = os.open(
-            os.path.join(path, f"{component}.prof"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644
+            os.path.join(path, f"{component}.prof"), os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644
         )
+        _cut_back(self._fd)
         host = os.uname().nodename
         at = now()
-        self.prof("sync_abs", msg=f"{host}:127.0.0.1:{at}:{at}:sys", time=at)
+        told = f"{at - ahead_s}:ntp" if ahead_s else f"{at}:sys"
+        self.prof("sync_abs", msg=f"{host}:127.0.0.1:{at}:{told}", time=at)
         self.flush()  # who is killed soon leaves a file that can be read
 
     def prof(
@@ -91,13 +105,22 @@ class Writer(NoProfile):
             self._fd = -1
 
 
+def _cut_back(fd: int) -> None:
+    """Remove what is behind the last whole line."""
+    size = os.fstat(fd).st_size
+    begin = max(0, size - _LINE_MAX_BYTES)
+    end = os.pread(fd, size - begin, begin)
+    if torn := len(end) - (end.rfind(b"\n") + 1):
+        os.ftruncate(fd, size - torn)
+
+
 def is_wanted() -> bool:
     """Profiles are written."""
     return os.environ.get("YOD_PROFILE") != "0"
 
 
-def open_writer(path: str, component: str) -> NoProfile:
+def open_writer(path: str, component: str, ahead_s: float = 0.0) -> NoProfile:
     """A writer, unless profiles are off."""
     if not is_wanted():
         return NO_PROFILE
-    return Writer(path, component)
+    return Writer(path, component, ahead_s=ahead_s)

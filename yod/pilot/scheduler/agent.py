@@ -1,11 +1,5 @@
 """The agent's rules: what becomes of each task, from its coming to its end.
 
-    HELD       a service that it needs is not ready
-    STAGING    its input is brought
-    WAITING    for slots
-    RUNNING    it has slots, and a process
-    COLLECTING its output is brought; its slots are free
-
 A task ends once. One that is canceled or out of time is told to end, and is over when whoever runs
 it says so: SIGTERM first, and after ``kill_delay_s`` SIGKILL. Nothing else is waited for.
 """
@@ -14,7 +8,6 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterable
-from enum import Enum
 
 from msgspec import Struct
 
@@ -23,18 +16,9 @@ from yod.pilot.model import states
 from yod.pilot.model.sizes import Need, RankSlot
 from yod.pilot.scheduler.queue import Waiting
 from yod.pilot.scheduler.slots import Slots
+from yod.pilot.scheduler.stages import Stage, state_in
 
 RESTARTS_MAX = 3  # of a task whose node is lost
-
-
-class Stage(Enum):
-    """How far a task is."""
-
-    HELD = "held"
-    STAGING = "staging"
-    WAITING = "waiting"
-    RUNNING = "running"
-    COLLECTING = "collecting"
 
 
 class Came(Struct, frozen=True):
@@ -46,6 +30,7 @@ class Came(Struct, frozen=True):
         keeps_output: output is brought, too, where the task has failed.
         services: tasks that are to be ready first.
         is_service: others may wait for it, until :class:`Ready` comes.
+        failure: why it cannot run; empty: it may.
     """
 
     uid: str
@@ -58,6 +43,7 @@ class Came(Struct, frozen=True):
     keeps_output: bool = False
     services: tuple[str, ...] = ()
     is_service: bool = False
+    failure: str = ""
 
 
 class Staged(Struct, frozen=True):
@@ -69,6 +55,12 @@ class Staged(Struct, frozen=True):
 
 class Ready(Struct, frozen=True):
     """A task has started; a service is ready."""
+
+    uid: str
+
+
+class Registered(Struct, frozen=True):
+    """A service that need not be a task here is ready."""
 
     uid: str
 
@@ -108,7 +100,7 @@ class DeadlineReached(Struct, frozen=True):
     """The time of :meth:`AgentMachine.deadline` has come."""
 
 
-Event = Came | Staged | Ready | Ended | Cancel | HandBack | NodeLost | DeadlineReached
+Event = Came | Staged | Ready | Registered | Ended | Cancel | HandBack | NodeLost | DeadlineReached
 
 
 class StageIn(Struct, frozen=True):
@@ -199,6 +191,15 @@ class AgentMachine:
         task = self._tasks.get(uid)
         return task.stage if task else None
 
+    def standing(self, uids: Iterable[str]) -> dict[str, list[str]]:
+        """The states that tasks have reached; those that are not here are left out."""
+        found: dict[str, list[str]] = {}
+        for uid in uids:
+            task = self._tasks.get(uid)
+            if task is not None:
+                found.setdefault(state_in(task.stage, task.came.has_input), []).append(uid)
+        return found
+
     def is_canceled(self, uid: str) -> bool:
         """A task has been told to end."""
         task = self._tasks.get(uid)
@@ -238,6 +239,8 @@ class AgentMachine:
                 return self._ended(event)
             case Ready(uid):
                 return self._became_ready(uid)
+            case Registered(uid):
+                return self._release(uid)
             case Cancel(uids):
                 return self._cancel(uids, states.CANCELED, "", now)
             case HandBack(uids):
@@ -286,7 +289,7 @@ class AgentMachine:
     def _came(self, came: Came) -> list[Action]:
         if came.uid in self._tasks:
             return []  # it comes twice when a client has lost its agent for a moment
-        never = self.slots.why_never(came.need) if came.need.ranks else ""
+        never = came.failure or (self.slots.why_never(came.need) if came.need.ranks else "")
         lacking = [each for each in dict.fromkeys(came.services) if each not in self._ready]
         never = never or next((_no_service(uid) for uid in lacking if uid in self._failed), "")
         if never:
@@ -331,6 +334,10 @@ class AgentMachine:
             self._until(task, at + left if at and left > 0 else None, "end")
         if not task.came.is_service or uid in self._ready:
             return []
+        return self._release(uid)
+
+    def _release(self, uid: str) -> list[Action]:
+        """Those that wait for a service go on."""
         self._ready.add(uid)
         actions: list[Action] = []
         for held in self._held.pop(uid, []):
@@ -378,10 +385,9 @@ class AgentMachine:
         return actions
 
     def _hand_back(self, uids: tuple[str, ...]) -> list[Action]:
-        mine = uids or tuple(self._tasks)
         back = [
             uid
-            for uid in mine
+            for uid in uids or tuple(self._tasks)
             if (task := self._tasks.get(uid)) is not None
             and task.stage in (Stage.HELD, Stage.WAITING)
         ]

@@ -6,9 +6,9 @@ same GPU only while their fractions fit.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from yod.pilot.model.sizes import GPU_PARTS, Need, NodeSize, RankSlot
+from yod.pilot.model.sizes import GPU_PARTS, ChosenSlot, Need, NodeSize, RankSlot
 
 NEEDS_KNOWN_MAX = 1000  # of which it is known whether they can be met
 
@@ -40,6 +40,27 @@ class Node:
         self.mem_mb -= need.mem_mb
         self.lfs_mb -= need.lfs_mb
         return RankSlot(index, cores, self._take_gpus(need.gpu_parts))
+
+    def has(self, slot: ChosenSlot, need: Need) -> bool:
+        """What the application has chosen for a rank is free."""
+        part = min(need.gpu_parts, GPU_PARTS)
+        return (
+            set(slot.cores) <= set(self.cores)
+            and all(gpu < len(self.gpu_parts) for gpu in slot.gpus)
+            and all(self.gpu_parts[gpu] >= part for gpu in slot.gpus)
+            and not (self.size.mem_mb and need.mem_mb > self.mem_mb)
+            and not (self.size.lfs_mb and need.lfs_mb > self.lfs_mb)
+        )
+
+    def take_chosen(self, index: int, slot: ChosenSlot, need: Need) -> RankSlot:
+        """Take that."""
+        for core in slot.cores:
+            self.cores.remove(core)
+        self.mem_mb -= need.mem_mb
+        self.lfs_mb -= need.lfs_mb
+        for gpu in slot.gpus:
+            self.gpu_parts[gpu] -= min(need.gpu_parts, GPU_PARTS)
+        return RankSlot(index, slot.cores, slot.gpus)
 
     def give_back(self, slot: RankSlot, need: Need) -> None:
         """Free what one rank had."""
@@ -107,13 +128,18 @@ class Slots:
     Nodes are on shelves by the number of their free cores. A task of one node gets the fullest that
     has room, so that emptier ones are left for larger tasks; ranks that may lie on several nodes
     get the emptiest.
+
+    Args:
+        backups: so many nodes, the last ones, rest until others are lost.
     """
 
-    def __init__(self, sizes: Iterable[NodeSize]) -> None:
-        self.nodes = [Node(size) for size in sizes]
+    def __init__(self, sizes: Sequence[NodeSize], backups: int = 0) -> None:
+        first = len(sizes) - backups  # of those that rest
+        self._backups = {n: sizes[n] for n in range(first, len(sizes))}
+        self.nodes = [Node(size if n < first else _none(size)) for n, size in enumerate(sizes)]
         self.free_cores = sum(node.size.cores for node in self.nodes)
         self.cores = self.free_cores
-        largest = max((node.size.cores for node in self.nodes), default=0)
+        largest = max((size.cores for size in sizes), default=0)
         self._shelves = [Shelf() for _ in range(largest + 1)]  # by free cores
         self._with_gpus = Shelf()  # nodes with some part of a GPU free
         self._shelf_of: list[int] = [node.size.cores for node in self.nodes]
@@ -137,10 +163,13 @@ class Slots:
         """Take slots for a task; None: they are not free now."""
         if need.ranks * need.cores > self.free_cores:
             return None
-        found = self._search(need)
-        if not found:
-            return None
+        found = self._search(need) if not need.chosen else []
         slots = [self.nodes[n].take(n, need) for n, count in found for _ in range(count)]
+        if need.chosen:
+            slots = self._take_chosen(need)
+            found = [(n, 0) for n in dict.fromkeys(slot.node for slot in slots)]
+        if not slots:
+            return None
         self.free_cores -= need.ranks * need.cores
         for n, _ in found:
             self._shelve(n)
@@ -159,16 +188,31 @@ class Slots:
                 self._shelve(slot.node)
 
     def lose(self, index: int) -> None:
-        """A node is not there any more; what is held on it may still be given back."""
+        """A node is not there any more; what is held on it may still be given back.
+
+        A backup node takes its place, where there is one.
+        """
+        if self._backups.pop(index, None) is not None:
+            return
         node = self.nodes[index]
         self.free_cores -= len(node.cores)
         self.cores -= node.size.cores
-        self.nodes[index] = Node(NodeSize(node.size.name, 0))
+        self.nodes[index] = Node(_none(node.size))
         self._shelve(index)
+        if node.size.cores and self._backups:
+            self._wake(min(self._backups))
         self._never.clear()
         for tag in [tag for tag, nodes in self._tags.items() if index in nodes]:
             for other in self._tags.pop(tag):
                 self._exclusive.pop(other, None)
+
+    def _wake(self, n: int) -> None:
+        """A backup node is one like the others from now on."""
+        size = self._backups.pop(n)
+        self.nodes[n] = Node(size)
+        self.free_cores += size.cores
+        self.cores += size.cores
+        self._shelve(n)
 
     def check(self) -> None:
         """Nothing is free twice, and no more than there is."""
@@ -183,6 +227,8 @@ class Slots:
         assert sum(map(len, self._shelves)) == len(self.nodes)
 
     def _why_never(self, need: Need) -> str:
+        if need.chosen:
+            return self._why_never_chosen(need)
         rooms = [Node(node.size).room(need) for node in self.nodes]
         largest = max((node.size for node in self.nodes), key=lambda size: size.cores)
         if not any(rooms):
@@ -196,6 +242,45 @@ class Slots:
             return (
                 f"{need.ranks} ranks are needed, each with {_words(need)}; {where} room for {room}"
             )
+        return ""
+
+    def _take_chosen(self, need: Need) -> list[RankSlot]:
+        """Take what the application has chosen; empty: some of it is not free."""
+        taken: list[RankSlot] = []
+        for slot in need.chosen:
+            n = self._index_of(slot)
+            is_ours = self._exclusive.get(n, need.tag) == need.tag
+            if n < 0 or not is_ours or not self.nodes[n].has(slot, need):
+                for each in taken:
+                    self.nodes[each.node].give_back(each, need)
+                return []
+            taken.append(self.nodes[n].take_chosen(n, slot, need))
+        return taken
+
+    def _index_of(self, slot: ChosenSlot) -> int:
+        """The node that is chosen; -1: there is none."""
+        if slot.name:
+            names = (n for n, node in enumerate(self.nodes) if node.size.name == slot.name)
+            return next(names, -1)
+        return slot.node if slot.node < len(self.nodes) else -1
+
+    def _why_never_chosen(self, need: Need) -> str:
+        whole = [Node(node.size) for node in self.nodes]
+        for rank, slot in enumerate(need.chosen):
+            n = self._index_of(slot)
+            where = f"'slots' has rank {rank} on node {slot.name or slot.node}, which"
+            if n < 0:
+                return f"{where} the pilot does not have"
+            size = whole[n].size
+            if not size.cores:
+                return f"{where} is " + ("a backup node" if n in self._backups else "lost")
+            if max(slot.cores) >= size.cores:
+                return f"{where} has {size.cores} cores and no core {max(slot.cores)}"
+            if slot.gpus and max(slot.gpus) >= size.gpus:
+                return f"{where} has {size.gpus} GPUs and no GPU {max(slot.gpus)}"
+            if not whole[n].has(slot, need):
+                return f"{where} has not so much for all ranks that 'slots' has there"
+            whole[n].take_chosen(n, slot, need)
         return ""
 
     def _search(self, need: Need) -> list[tuple[int, int]]:
@@ -244,6 +329,11 @@ class Slots:
             self._with_gpus.put(n)
         else:
             self._with_gpus.drop(n)
+
+
+def _none(size: NodeSize) -> NodeSize:
+    """A node of this name with nothing."""
+    return NodeSize(size.name, 0)
 
 
 def _words(need: Need) -> str:

@@ -9,8 +9,8 @@ allocation has its other end.
 from __future__ import annotations
 
 import _socket
+import os
 import re
-import secrets
 import subprocess
 import sys
 
@@ -47,7 +47,7 @@ def open_nodes(pilot_uid: str, key: bytes) -> Open | NotOpen:
         return NotOpen(pilot_uid, f"its nodes are not up: {path}: {error.strerror}")
     if not 1 <= len(own) <= SEALED_BYTES_MAX:
         return NotOpen(pilot_uid, f"its nodes are not up: {path}: it is no key")
-    salt = secrets.token_bytes(_SALT_BYTES)
+    salt = os.urandom(_SALT_BYTES)
     return Open(pilot_uid, address, salt, sealed(key, salt, own))
 
 

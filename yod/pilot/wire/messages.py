@@ -83,7 +83,24 @@ class Stop(Struct, tag="stop", array_like=True, frozen=True):
     uid: str
 
 
-FromClient = Tasks | Cancel | GiveBack | AskWhy | End | Hello | Stop
+class Register(Struct, tag="register", array_like=True, frozen=True):
+    """Client: a service that is no task here is ready; tasks that name it are told the text."""
+
+    uid: str
+    text: str
+
+
+class Ask(Struct, tag="ask", array_like=True, frozen=True):
+    """Client: answer, so that I know that you have not stopped."""
+
+
+class Time(Struct, tag="time", array_like=True, frozen=True):
+    """Client: the time of day there, in seconds since the epoch."""
+
+    at: float
+
+
+FromClient = Tasks | Cancel | GiveBack | AskWhy | End | Hello | Stop | Register | Ask | Time
 
 
 class Up(Struct, tag="up", array_like=True, frozen=True):
@@ -175,7 +192,16 @@ class NotOpen(Struct, tag="not open", array_like=True, frozen=True):
     reason: str
 
 
-FromAgent = Up | Reached | Ended | Returned | Why | Info | PilotOver | Open | NotOpen
+class Here(Struct, tag="here", array_like=True, frozen=True):
+    """Agent: the word."""
+
+
+class AskTime(Struct, tag="ask time", array_like=True, frozen=True):
+    """Agent, before it says anything else: what is the time there?"""
+
+
+_OfAgents = Up | Reached | Ended | Returned | Why | Info | PilotOver | Here | AskTime
+FromAgent = _OfAgents | Open | NotOpen
 
 T = TypeVar("T")
 

@@ -12,7 +12,9 @@
 #include "ptl_room.h"
 
 #define PING_PART 3       /* of liveness_ms without a byte: then ping */
+#define LATER_PART 32     /* later, where the peer has dialled: it pings */
 #define LOOK_PART 6       /* between looks while a pong is awaited */
+#define TOGETHER_PART 64  /* looks within this are one, for all connections */
 #define HOST_LEAST_MS 3000 /* keepalive counts in whole seconds */
 #define PROBE_LEAST_MS 2000
 
@@ -46,13 +48,33 @@ void ptl_alive_tune (const struct ptl_end *end, int fd)
     set_option (fd, SOL_SOCKET, SO_KEEPALIVE, 1);
 }
 
+/* When to ping if nothing is heard meanwhile. Both ends have heard each other
+ * at the same time: one of them pings, and the other hears that before it would.
+ * A shut window is looked at more often than the kernel probes it. */
+static int64_t ping_at (const struct ptl_conn *conn)
+{
+    int64_t limit = conn->end->config.liveness_ms;
+
+    return conn->heard_ms + limit / PING_PART
+        + (conn->is_dialled ? 0 : limit / LATER_PART);
+}
+
+/* Look at a connection at this time, or a little later: one turn looks at many,
+ * and what they answer comes in few, too. */
+static void look_at (struct ptl_conn *conn, int64_t at_ms)
+{
+    int64_t step = conn->end->config.liveness_ms / TOGETHER_PART;
+
+    conn->look_ms = step > 0 ? (at_ms + step - 1) / step * step : at_ms;
+    ptl_conn_due (conn, conn->look_ms);
+}
+
 void ptl_alive_begin (struct ptl_conn *conn)
 {
     struct ptl_end *end = conn->end;
 
     conn->heard_ms = conn->host_ms = end->now_ms;
-    conn->look_ms = end->now_ms + end->config.liveness_ms / PING_PART;
-    ptl_end_wake_at (end, conn->look_ms);
+    look_at (conn, ping_at (conn));
     ptl_room_moved (conn);
     ptl_room_look (conn);
 }
@@ -172,7 +194,7 @@ static void ping (struct ptl_conn *conn)
 static void look (struct ptl_conn *conn)
 {
     struct ptl_end *end = conn->end;
-    int64_t limit = end->config.liveness_ms, ping_at, next;
+    int64_t next = end->now_ms + end->config.liveness_ms / LOOK_PART + 1;
 
     if (is_host_gone (conn)) {
         ptl_conn_fail (conn, PTLX_LOSS_DIED, ETIMEDOUT);
@@ -184,23 +206,27 @@ static void look (struct ptl_conn *conn)
     }
     if (conn->state != PTL_CONN_READY)
         return;
-    ping_at = conn->heard_ms + limit / PING_PART;
-    if (!conn->is_pinged && end->now_ms >= ping_at)
+    if (!conn->is_pinged && end->now_ms >= ping_at (conn))
         ping (conn);
     if (conn->state != PTL_CONN_READY)
         return;
-    next = end->now_ms + limit / LOOK_PART + 1;
     if (!conn->is_pinged)
-        next = ping_at;
+        next = ping_at (conn);
     else if (must_answer (conn) && conn->heard_ms + patience_ms (end) < next)
         next = conn->heard_ms + patience_ms (end);
-    conn->look_ms = next;
+    look_at (conn, next);
+}
+
+void ptl_alive_answered (struct ptl_conn *conn)
+{
+    conn->is_pinged = false;
+    look_at (conn, ping_at (conn));
 }
 
 void ptl_alive_tick (struct ptl_conn *conn)
 {
     if (conn->end->now_ms >= conn->look_ms)
         look (conn);
-    if (conn->state == PTL_CONN_READY)
-        ptl_end_wake_at (conn->end, conn->look_ms);
+    else
+        ptl_conn_due (conn, conn->look_ms);
 }

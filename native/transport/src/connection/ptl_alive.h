@@ -2,7 +2,8 @@
  *
  * The bound is on the whole: liveness_ms after its last sign of life a peer is
  * lost, whether its host has gone or its process has. A third of that time
- * without a byte makes a ping.
+ * without a byte makes a ping: of the end that has dialled. The other waits a
+ * little longer, so that it hears this ping, and sends one only if none comes.
  *
  * The host gives signs of life by its kernel: acknowledgements of data, of
  * keepalive probes and of probes of a shut window. They are all that is asked
@@ -31,6 +32,9 @@ void ptl_alive_begin (struct ptl_conn *conn);
 
 /* This process was stopped or busy for this time: do not count it. */
 void ptl_alive_stood (struct ptl_conn *conn, int64_t late_ms);
+
+/* A pong has come: there is nothing to look at until it is time to ping. */
+void ptl_alive_answered (struct ptl_conn *conn);
 
 /* If it is time to look, ping it or end it; may end the connection. */
 void ptl_alive_tick (struct ptl_conn *conn);

@@ -90,14 +90,14 @@ void ptl_answer_ack (struct ptl_conn *conn, const struct ptl_frame *frame)
         ptl_conn_kick (conn);
     } else if (conn->ack_ms == 0) {
         conn->ack_ms = when_due (end);
-        ptl_end_wake_at (end, conn->ack_ms);
+        ptl_conn_due (conn, conn->ack_ms);
     }
 }
 
 void ptl_answer_tick (struct ptl_conn *conn)
 {
     if (conn->ack_ms > conn->end->now_ms) {
-        ptl_end_wake_at (conn->end, conn->ack_ms);
+        ptl_conn_due (conn, conn->ack_ms);
         return;
     }
     conn->ack_ms = 0;

@@ -136,6 +136,7 @@ int ptl_conn_dial (struct ptl_peer *peer)
     conn->is_near = is_near;
     conn->state = PTL_CONN_CONNECTING;
     conn->deadline_ms = peer->dial_until_ms;
+    ptl_conn_due (conn, conn->deadline_ms);
     conn->who.nid = peer->nid;
     conn->who.pid = peer->pid;
     conn->peer = peer;
@@ -275,6 +276,7 @@ void ptl_conn_close (struct ptl_conn *conn)
     conn->source.fd = -1;
     if (conn->end->hot == conn)
         conn->end->hot = NULL;
+    ptl_dues_remove (&conn->end->conn_dues, &conn->due);
     ptl_list_remove (&conn->dirty);
     ptl_list_remove (&conn->all);
     ptl_list_append (&conn->end->grave, &conn->all);
@@ -314,7 +316,7 @@ void ptl_conn_leave (struct ptl_conn *conn)
         return;
     conn->state = PTL_CONN_DRAINING;
     conn->deadline_ms = conn->end->now_ms + DRAIN_MS;
-    ptl_end_wake_at (conn->end, conn->deadline_ms);
+    ptl_conn_due (conn, conn->deadline_ms);
     end_arrivals (conn);
 }
 
@@ -390,6 +392,14 @@ static bool starves_others (struct ptl_conn *conn)
     return conn->state == PTL_CONN_READY && has_stalled (conn);
 }
 
+void ptl_conn_due (struct ptl_conn *conn, int64_t at_ms)
+{
+    struct ptl_end *end = conn->end;
+
+    ptl_dues_put (&end->conn_dues, &conn->due, ptl_end_later (end, at_ms));
+    ptl_end_wake_at (end, ptl_dues_next (&end->conn_dues));
+}
+
 void ptl_conn_tick (struct ptl_conn *conn)
 {
     int64_t now = conn->end->now_ms;
@@ -403,7 +413,7 @@ void ptl_conn_tick (struct ptl_conn *conn)
         return;
     }
     if (conn->deadline_ms)
-        ptl_end_wake_at (conn->end, conn->deadline_ms);
+        ptl_conn_due (conn, conn->deadline_ms);
     if (conn->ack_ms)
         ptl_answer_tick (conn);
     if (conn->state == PTL_CONN_READY)

@@ -34,6 +34,7 @@ struct ptl_conn {
     struct ptl_source source; /* first: what epoll gives back */
     struct ptl_node all;      /* in end->conns, or end->grave */
     struct ptl_node dirty;    /* in end->dirty */
+    struct ptl_due due;       /* in end->conn_dues */
     struct ptl_end *end;
     struct ptl_peer *peer; /* or NULL */
     enum ptl_conn_state state;
@@ -116,6 +117,9 @@ void ptl_conn_forget_ni (struct ptl_conn *conn, const struct ptl_ni *ni);
 
 /* Say goodbye: send BYE, end our stream, wait for the end of the peer's. */
 void ptl_conn_leave (struct ptl_conn *conn);
+
+/* Look at its deadlines at `at_ms` at the latest. */
+void ptl_conn_due (struct ptl_conn *conn, int64_t at_ms);
 
 /* Act on the deadlines that have passed. */
 void ptl_conn_tick (struct ptl_conn *conn);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ptl_alive.h"
 #include "ptl_answer.h"
 #include "ptl_lane.h"
 #include "ptl_near.h"
@@ -207,7 +208,7 @@ static void take_pong (struct ptl_conn *conn)
         misbehaved (conn, EPROTO);
         return;
     }
-    conn->is_pinged = false;
+    ptl_alive_answered (conn);
     ptl_room_stay (conn);
 }
 

@@ -175,7 +175,7 @@ static void admit (struct ptl_end *end, int fd,
     conn->is_near = listener == &end->near;
     conn->state = PTL_CONN_SHAKING;
     conn->deadline_ms = end->now_ms + end->config.handshake_timeout_ms;
-    ptl_end_wake_at (end, conn->deadline_ms);
+    ptl_conn_due (conn, conn->deadline_ms);
     if (!ptl_shake_listen (conn, origin))
         ptl_conn_close (conn);
 }

@@ -183,7 +183,7 @@ void ptl_room_look (struct ptl_conn *conn)
         if (is_idle (conn))
             ptl_end_notify (end, &event);
     }
-    ptl_end_wake_at (end, conn->moved_ms + end->config.idle_ms);
+    ptl_conn_due (conn, conn->moved_ms + end->config.idle_ms);
 }
 
 void ptl_room_offer (struct ptl_conn *conn)

@@ -286,6 +286,7 @@ static void take_m4 (struct ptl_conn *conn)
     if (code > PTL_CODE_COLLISION) {
         ptl_conn_fail (conn, ptl_judge_loss (code),
                        ptl_judge_loss (code) == PTLX_LOSS_CREDENTIAL
+                               || code == PTL_CODE_EXPIRED
                            ? code
                            : s->in[6] << 8 | s->in[7]);
         return;

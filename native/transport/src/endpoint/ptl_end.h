@@ -19,6 +19,7 @@
 #include "portals4_ext.h"
 #include "ptl_above.h"
 #include "ptl_arrival.h"
+#include "ptl_due.h"
 #include "ptl_list.h"
 #include "ptl_op.h"
 #include "ptl_share.h"
@@ -28,7 +29,6 @@
 #define PTL_BUDGET_BYTES (256 * 1024)
 #define PTL_STAGING_BYTES (64 * 1024)
 #define PTL_FLAT_BYTES (64 * 1024)
-#define PTL_NEVER INT64_MAX
 #define PTL_FLUSH_MS 2000 /* of an ordinary end */
 
 struct ptl_conn;
@@ -90,6 +90,7 @@ struct ptl_end {
     int64_t now_ms;   /* monotonic, as of the last call */
     int64_t wake_ms;  /* what the timer is set to */
     int64_t armed_ms; /* and since when */
+    struct ptl_dues conn_dues, peer_dues; /* who is to be looked at, when */
     int64_t stood_ms; /* in which something was due, and nobody drove */
     int64_t accept_ms; /* listeners rest until then; 0: they do not */
     unsigned n_short;  /* descriptors missing (ptl_room.h) */
@@ -178,6 +179,12 @@ void ptl_end_look_at_clock (struct ptl_end *end);
 static inline int64_t ptl_end_own_ms (const struct ptl_end *end)
 {
     return end->now_ms - end->stood_ms;
+}
+
+/* A time that is not over: what a tick has done comes again in a later one. */
+static inline int64_t ptl_end_later (const struct ptl_end *end, int64_t at_ms)
+{
+    return at_ms > end->now_ms ? at_ms : end->now_ms + 1;
 }
 
 /* Free the connections that have ended. */

@@ -185,7 +185,7 @@ static void hold (struct ptl_peer *peer, struct ptl_op *op)
     peer->hold_until_ms = end->now_ms + peer->hold_ms;
     peer->hold_ms = peer->hold_ms * 2 < HOLD_MOST_MS ? peer->hold_ms * 2
                                                      : HOLD_MOST_MS;
-    ptl_end_wake_at (end, peer->hold_until_ms);
+    ptl_peer_due (peer, peer->hold_until_ms);
 }
 
 void ptl_lane_release (struct ptl_peer *peer)
@@ -195,7 +195,7 @@ void ptl_lane_release (struct ptl_peer *peer)
     if (!peer->hold_until_ms || peer->n_retryable > 0)
         return;
     if (peer->end->now_ms < peer->hold_until_ms) {
-        ptl_end_wake_at (peer->end, peer->hold_until_ms);
+        ptl_peer_due (peer, peer->hold_until_ms);
         return;
     }
     peer->hold_until_ms = 0;

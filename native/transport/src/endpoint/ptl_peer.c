@@ -98,6 +98,7 @@ static void unlink_record (struct ptl_peer *peer)
         at = &(*at)->next;
     *at = peer->next;
     end->n_peers--;
+    ptl_dues_remove (&end->peer_dues, &peer->due);
 }
 
 /* ---- dialling ---- */
@@ -110,7 +111,7 @@ static uint32_t loss_of (int error)
 static void dial_later (struct ptl_peer *peer, int pause_ms)
 {
     peer->dial_again_ms = peer->end->now_ms + pause_ms;
-    ptl_end_wake_at (peer->end, peer->dial_again_ms);
+    ptl_peer_due (peer, peer->dial_again_ms);
 }
 
 /* The backlog of a Unix socket is full, or no descriptor is free now. */
@@ -129,7 +130,7 @@ static void dial (struct ptl_peer *peer)
     error = ptl_room_is_crowded (peer->end) ? EAGAIN : ptl_conn_dial (peer);
     peer->dial_error = error;
     if (error == 0)
-        ptl_end_wake_at (peer->end, peer->dial_until_ms);
+        ptl_peer_due (peer, peer->dial_until_ms);
     else if (is_passing (peer, error))
         dial_later (peer, DIAL_AGAIN_MS);
     else
@@ -378,6 +379,14 @@ static void give_up (struct ptl_peer *peer)
                    is_short ? peer->dial_error : ETIMEDOUT);
 }
 
+void ptl_peer_due (struct ptl_peer *peer, int64_t at_ms)
+{
+    struct ptl_end *end = peer->end;
+
+    ptl_dues_put (&end->peer_dues, &peer->due, ptl_end_later (end, at_ms));
+    ptl_end_wake_at (end, ptl_dues_next (&end->peer_dues));
+}
+
 void ptl_peer_tick (struct ptl_peer *peer)
 {
     int64_t now = peer->end->now_ms;
@@ -389,11 +398,11 @@ void ptl_peer_tick (struct ptl_peer *peer)
         give_up (peer);
         return;
     }
-    ptl_end_wake_at (peer->end, peer->dial_until_ms);
+    ptl_peer_due (peer, peer->dial_until_ms);
     if (!peer->dial_again_ms)
         return;
     if (now >= peer->dial_again_ms || peer->end->has_freed)
         dial (peer);
     else
-        ptl_end_wake_at (peer->end, peer->dial_again_ms);
+        ptl_peer_due (peer, peer->dial_again_ms);
 }

@@ -8,6 +8,7 @@
 #ifndef PTL_PEER_H
 #define PTL_PEER_H
 
+#include "ptl_due.h"
 #include "ptl_list.h"
 #include "ptl_wire.h"
 
@@ -19,6 +20,7 @@ struct ptl_frame;
 struct ptl_peer {
     struct ptl_peer *next; /* in the hash chain */
     struct ptl_end *end;
+    struct ptl_due due; /* in end->peer_dues */
     uint32_t nid, pid;
     struct ptl_conn *conn; /* proven, or NULL */
     uint32_t uid;          /* 0, or of the user in whose share it is */
@@ -91,6 +93,9 @@ void ptl_peer_leave (struct ptl_peer *peer);
 /* We have sent everything to a peer that leaves. Ask for the acks, which it may
  * delay: they come before the pong. */
 void ptl_peer_hurry (struct ptl_peer *peer);
+
+/* Look at its deadlines at `at_ms` at the latest. */
+void ptl_peer_due (struct ptl_peer *peer, int64_t at_ms);
 
 /* Act on deadlines that have passed; may free the peer. */
 void ptl_peer_tick (struct ptl_peer *peer);

@@ -54,16 +54,31 @@ void ptl_end_hold (struct ptl_end *end, struct ptl_op *op)
     ptl_end_wake_at (end, end->now_ms + HOLD_SELF_MS);
 }
 
+/* What is looked at asks for its next look: later than now, so this ends. */
+static void tick_conns (struct ptl_end *end)
+{
+    struct ptl_due *due;
+
+    if (end->is_starved)
+        for (struct ptl_node *n = end->conns.next; n != &end->conns;
+             n = n->next)
+            ptl_dues_put (&end->conn_dues,
+                          &ptl_entry (n, struct ptl_conn, all)->due,
+                          end->now_ms);
+    while ((due = ptl_dues_pop (&end->conn_dues, end->now_ms)))
+        ptl_conn_tick (ptl_entry (due, struct ptl_conn, due));
+    end->is_starved = false;
+}
+
 static void tick_peers (struct ptl_end *end)
 {
-    struct ptl_peer *peer, *next;
+    struct ptl_due *due;
 
-    /* Ticks free records and make none, so the table does not move. */
-    for (size_t i = 0; i < end->peer_slots; i++)
-        for (peer = end->peers[i]; peer; peer = next) {
-            next = peer->next;
-            ptl_peer_tick (peer);
-        }
+    for (size_t i = 0; end->has_freed && i < end->peer_slots; i++)
+        for (struct ptl_peer *peer = end->peers[i]; peer; peer = peer->next)
+            ptl_dues_put (&end->peer_dues, &peer->due, end->now_ms);
+    while ((due = ptl_dues_pop (&end->peer_dues, end->now_ms)))
+        ptl_peer_tick (ptl_entry (due, struct ptl_peer, due));
 }
 
 /* How long after its time the timer was seen. */
@@ -85,27 +100,19 @@ static void stood (struct ptl_end *end, int64_t late)
 
 static void tick (struct ptl_end *end)
 {
-    struct ptl_node *next;
     uint64_t expirations;
 
     (void)!read (end->timer.fd, &expirations, sizeof (expirations));
     stood (end, late_ms (end));
     end->wake_ms = PTL_NEVER;
-    for (struct ptl_node *n = end->conns.next; n != &end->conns; n = next) {
-        struct ptl_conn *conn = ptl_entry (n, struct ptl_conn, all);
-
-        next = n->next;
-        ptl_conn_tick (conn);
-        /* A tick may have freed its neighbour: begin again. */
-        if (conn->state == PTL_CONN_DEAD)
-            next = end->conns.next;
-    }
-    end->is_starved = false;
+    tick_conns (end);
     tick_peers (end);
     ptl_room_tick (end);
     ptl_listen_again (end);
     end->has_freed = false;
     ptl_list_splice (&end->work, &end->self_held);
+    ptl_end_wake_at (end, ptl_dues_next (&end->conn_dues));
+    ptl_end_wake_at (end, ptl_dues_next (&end->peer_dues));
 }
 
 /* ---- progress ---- */

@@ -10,8 +10,9 @@ import pytest
 from yod.pilot.model import states
 from yod.pilot.model.sizes import Need, NodeSize
 from yod.pilot.scheduler import agent as rules
-from yod.pilot.scheduler.agent import AgentMachine, Came, Stage
+from yod.pilot.scheduler.agent import AgentMachine, Came
 from yod.pilot.scheduler.slots import Slots
+from yod.pilot.scheduler.stages import Stage
 
 DELAY_S = 2.0
 
@@ -202,3 +203,33 @@ def test_a_service_that_two_keys_name_holds_a_task_once_and_one_that_failed_fail
     (finish,) = run(one, Came("late", Need(), services=("bad",)))
     told = "its service bad ended before it was ready"
     assert finish == rules.Finish("late", states.FAILED, told)
+
+
+def test_tasks_wait_for_a_service_that_runs_elsewhere():
+    one = machine()
+    one.handle(Came("t", Need(), services=("db",)), 0.0)
+    assert one.start(0.0) == [] and "service db" in one.why("t")
+    one.handle(rules.Registered("db"), 0.0)
+    one.handle(rules.Registered("db"), 0.0)
+    assert [action.uid for action in one.start(0.0)] == ["t"]
+    one.handle(Came("later", Need(), services=("db",)), 0.0)
+    assert [action.uid for action in one.start(0.0)] == ["later"]
+    one.check()
+
+
+def test_a_backup_node_runs_what_a_lost_one_had_and_what_waits():
+    sizes = [NodeSize("a", 1), NodeSize("b", 1)]
+    one = AgentMachine(Slots(sizes, backups=1), DELAY_S)
+    (begun,) = run(one, Came("t", Need()))
+    assert run(one, Came("waits", Need())) == []
+    assert begun.slots[0].node == 0
+    (other,) = run(one, rules.NodeLost(0))
+    assert (other.uid, other.slots[0].node) == ("waits", 1)
+    assert run(one, rules.Ended("t", "lost", may_restart=True)) == []
+    (*_, again) = run(one, rules.Ended("waits"))
+    assert (again.uid, again.slots[0].node) == ("t", 1)
+
+
+def test_a_task_that_cannot_run_as_the_pilot_has_it_fails_with_the_reason():
+    (finish,) = run(machine(), Came("t", Need(), failure="'reconfig_src': no"))
+    assert finish == rules.Finish("t", states.FAILED, "'reconfig_src': no")

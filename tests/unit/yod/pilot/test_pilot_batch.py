@@ -57,6 +57,12 @@ def test_a_slurm_job_has_tasks_for_its_slots():
     ]
 
 
+def test_hosts_of_which_the_nodes_are_to_be_are_named():
+    ask = replace(ASK, hosts=("n1", "n2"))
+    assert "--nodelist=n1,n2" in Slurm().head(ask)
+    assert "-p network_address in ('n1', 'n2')" in Oar().head(ask)
+
+
 @pytest.mark.parametrize(
     ("status", "output", "stage", "words"),
     [
@@ -150,6 +156,13 @@ def test_an_oar_job_has_cores_or_nodes():
     assert "-l /nodes=2/core=50,walltime=1:30:30" in Oar().head(replace(ASK, nodes=2))
 
 
+OAR_EVENTS = """\
+2026-11-28 09:17:48> [1] OUTPUT_FILES: [bipbip 1] Cannot create .stdout and .stderr files in /s\
+ on the node node1
+2026-11-28 09:17:48> [1] SWITCH_INTO_ERROR_STATE: [bipbip 1] Ask to change the job state
+"""
+
+
 def test_oarstat_says_how_a_job_stands():
     stand = Oar().read_stand(0, OARSTAT.format(state="Waiting"))
     assert (stand.stage, stand.words) == (WAITING, "Waiting (Karma = 0.012)")
@@ -161,6 +174,9 @@ def test_oarstat_says_how_a_job_stands():
     ):
         assert Oar().read_stand(0, OARSTAT.format(state=word)).stage is stage
     assert Oar().read_stand(0, "").stage is OVER
+    gone = Oar().read_stand(0, OARSTAT.format(state="Error") + OAR_EVENTS)
+    why = "Cannot create .stdout and .stderr files in /s on the node node1"
+    assert (gone.stage, gone.words) == (OVER, f"Error ({why})")
 
 
 @pytest.mark.parametrize("name", SYSTEMS)

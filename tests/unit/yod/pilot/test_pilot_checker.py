@@ -147,3 +147,16 @@ def test_records_are_read_as_they_were_written(tmp_path):
         list(parse(["13.0,half\n"], "p"))
     with pytest.raises(YodError, match="'soon' is no time"):
         list(parse(["soon,a,b,c,d,e,f\n"], "p"))
+
+
+def test_a_writer_goes_on_behind_the_last_whole_line_of_one_that_was_killed(tmp_path):
+    Writer(str(tmp_path), "tmgr.0000", now=lambda: 12.5).close()
+    path = tmp_path / "tmgr.0000.prof"
+    before = path.read_text()
+    path.write_text(f"{before}13.0000000,half,tmgr")
+    Writer(str(tmp_path), "tmgr.0000", now=lambda: 14.5).close()
+    assert path.read_text().startswith(before + "#time")
+    assert [one.event for one in parse(path.read_text().splitlines(keepends=True), "p")] == [
+        *("sync_abs", "END"),
+        *("sync_abs", "END"),
+    ]

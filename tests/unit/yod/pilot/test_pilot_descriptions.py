@@ -7,10 +7,11 @@ import subprocess
 import pytest
 
 from native.errors import UsageError
+from yod.pilot.client.sandboxes import place_of, sandbox_of
 from yod.pilot.model.command import need_of, variables_of, words_of
 from yod.pilot.model.description import PilotDescription, TaskDescription
 from yod.pilot.model.keys import PILOT_KEYS, TASK_KEYS
-from yod.pilot.model.sizes import GPU_PARTS, RankSlot
+from yod.pilot.model.sizes import GPU_PARTS, ChosenSlot, Need, RankSlot
 
 
 @pytest.mark.parametrize(
@@ -27,6 +28,32 @@ from yod.pilot.model.sizes import GPU_PARTS, RankSlot
         ({"executable": "a", "arguments": [["b"]]}, "has ['b'], which is no text"),
         ({"executable": "a", "tags": {"color": 1}}, "has 'color'; known are colocate"),
         ({"executable": "a", "uid": "a/b"}, "'uid' is 'a/b', which cannot name a directory"),
+        ({"executable": "a", "gpu_type": "cuda"}, "'gpu_type' is 'cuda', which is none of CUDA, "),
+        ({"executable": "a", "cleanup": True, "sandbox": "/home"}, "'cleanup' would remove"),
+        ({"executable": "a", "cleanup": True, "sandbox": "a/.."}, "'cleanup' would remove"),
+        ({"slots": [1]}, "'slots' is [1], which has 1 for rank 0, which is no dictionary"),
+        ({"slots": [{"cores": []}]}, "has no cores for rank 0"),
+        ({"slots": [{"core": [1]}]}, "has 'core' for rank 0; known are cores, "),
+        ({"slots": [{"cores": [-1]}]}, "has -1 among the cores for rank 0"),
+        ({"slots": [{"cores": [True]}]}, "has True among the cores for rank 0"),
+        ({"slots": [{"cores": [0, 0]}]}, "has one of the cores twice for rank 0"),
+        ({"slots": [{"cores": [(0, 0.5)]}]}, "has a part of a core for rank 0"),
+        ({"slots": [{"cores": [0], "gpus": [(0, 0.5), 1]}]}, "has parts of several GPUs"),
+        ({"slots": [{"cores": [0], "node_index": "n"}]}, "has the node_index 'n' for rank 0"),
+        ({"slots": [{"cores": [0], "mem": -1}]}, "has -1 as mem for rank 0"),
+        ({"slots": [{"cores": [0]}, {"cores": [1, 2]}]}, "has other amounts for rank 1"),
+        ({"slots": [{"cores": [0]}, {"cores": [0]}]}, "gives core 0 of 0 to two ranks"),
+        ({"executable": "a", "slots": [{"cores": [0]}], "ranks": 2}, "for ranks 1, and 'ranks' is"),
+        (
+            {
+                "executable": "a",
+                "slots": [{"cores": [0]}, {"cores": [0], "node_index": 1}],
+                "use_mpi": False,
+            },
+            "'slots' are on several nodes, and 'use_mpi' is False",
+        ),
+        ({"executable": "a", "pre_exec_sync": True, "use_mpi": False}, "'pre_exec_sync' is for"),
+        ({"executable": "a", "partition": 1}, "'partition' is refused: a pilot is one partition"),
         ({}, "'executable' is missing, which the mode task.executable needs"),
         ({"mode": "shell"}, "'command' is missing, which the mode task.shell needs"),
     ],
@@ -42,13 +69,34 @@ def test_a_wrong_task_is_refused_with_its_key(entries, text):
     [
         ({"runtim": 5}, "there is no key 'runtim'; did you mean 'runtime'?"),
         ({"runtime": 0}, "'runtime' is 0"),
-        ({"backup_nodes": 1}, "'backup_nodes' is refused: nodes are not kept for later"),
+        ({"backup_nodes": 1}, "'backup_nodes' are for a pilot that asks for 'nodes'"),
+        ({"backup_nodes": 1, "nodes": 2, "cores": 4}, "'backup_nodes' are for a pilot"),
+        ({"backup_nodes": -1}, "'backup_nodes' is -1, which is less than 0"),
+        ({"sandbox": "here"}, "'sandbox' is 'here', which is no absolute path"),
+        ({"sandbox": "/a/%(b)s"}, "'sandbox' is '/a/%(b)s', which has a %(...)"),
+        ({"layout": "default"}, "'layout' is refused: an agent is one process"),
     ],
 )
 def test_a_wrong_pilot_is_refused_with_its_key(entries, text):
     with pytest.raises(UsageError) as refused:
         PilotDescription(entries).verify()
     assert text in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "kind, names",
+    [
+        ("", {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"}),
+        ("CUDA", {"CUDA_VISIBLE_DEVICES"}),
+        ("ROCm", {"ROCR_VISIBLE_DEVICES"}),
+    ],
+)
+def test_ranks_are_told_of_their_gpus_as_their_type_has_it(kind, names):
+    description = TaskDescription({"executable": "a", "gpus_per_rank": 1, "gpu_type": kind})
+    description.verify()
+    found = variables_of("t", description, [RankSlot(0, (0,), (2,))], {})
+    told = {name: text for name, text in found.items() if name.endswith("_VISIBLE_DEVICES")}
+    assert told == dict.fromkeys(names, "2")
 
 
 def test_every_key_has_a_default_that_is_accepted():
@@ -130,3 +178,55 @@ def test_older_names_and_keys_that_were_not_given_have_their_values():
         _ = description["nothing"]
     description.verify()
     assert description.arguments == ["one"]
+
+
+@pytest.mark.parametrize(
+    "slot",
+    [
+        {"node": "n1", "cores": [2, 3], "gpus": [1]},
+        {"node_name": "n1", "cores": [(2, 1.0), (3, 1)], "gpus": [[1, 1.0]]},
+        {
+            "node_name": "n1",
+            "node_index": -1,
+            "cores": [{"index": 2, "occupation": 1.0}, {"index": 3}],
+            "gpus": [{"index": 1}],
+            "lfs": 0,
+            "mem": 0,
+            "version": 1,
+        },
+    ],
+)
+def test_slots_are_taken_in_our_words_and_in_those_of_the_reference(slot):
+    description = TaskDescription({"executable": "a", "slots": [slot]})
+    description.verify()
+    assert (description["ranks"], description["cores_per_rank"]) == (1, 2)
+    chosen = (ChosenSlot(-1, "n1", (2, 3), (1,)),)
+    assert type(description["slots"][0]) is dict
+    wanted = Need(1, 2, GPU_PARTS, is_spread=True, chosen=chosen)
+    assert need_of(description) == wanted
+
+
+def test_an_index_of_a_node_counts_more_than_its_name():
+    slots = [{"node_index": 1, "node_name": "n", "cores": [0], "gpus": [(0, 0.25)], "mem": 10}]
+    need = need_of(TaskDescription({"executable": "a", "slots": slots}))
+    assert (need.chosen, need.mem_mb) == ((ChosenSlot(1, "", (0,), (0,)),), 10)
+    assert need.gpu_parts == GPU_PARTS // 4
+    task = TaskDescription({"executable": "a", "slots": slots})
+    task.verify()
+    assert need_of(task) == need
+
+
+def test_ranks_that_wait_for_nobody_have_no_commands_for_it():
+    for entries in ({"ranks": 1, "pre_exec": ["true"]}, {"ranks": 2}):
+        task = TaskDescription({"executable": "a", "pre_exec_sync": True, **entries})
+        task.verify()
+        assert "PMI" not in " ".join(words_of(task))
+
+
+def test_a_pilots_own_sandbox_has_its_session_below_it(monkeypatch):
+    monkeypatch.setenv("WORK", "/work")
+    assert sandbox_of("", "/a/s.1", "p.0") == "/a/s.1/p.0"
+    own = place_of("$WORK/b", "p.0")
+    assert sandbox_of(own, "/a/s.1", "p.0") == "/work/b/radical.pilot.sandbox/s.1/p.0"
+    with pytest.raises(UsageError, match=r"'sandbox' is '\$NO_SUCH_PLACE/a': nobody"):
+        place_of("$NO_SUCH_PLACE/a", "p.0")

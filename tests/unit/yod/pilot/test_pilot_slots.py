@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from yod.pilot.model.sizes import GPU_PARTS, Need, NodeSize
+from yod.pilot.model.sizes import GPU_PARTS, ChosenSlot, Need, NodeSize
 from yod.pilot.scheduler.queue import PASSED_MAX, TRIES_MAX, Waiting
 from yod.pilot.scheduler.slots import Slots
 
@@ -162,3 +162,74 @@ def test_a_task_too_large_for_any_node_is_named_with_the_numbers():
     assert slots.why_never(Need(cores=8)).startswith("a rank needs 8 cores; the largest node has 4")
     assert "room for 6" in slots.why_never(Need(ranks=7, is_spread=True))
     assert slots.why_never(Need(ranks=6, is_spread=True)) == ""
+
+
+def chosen(*slots, cores=1, **entries):
+    return Need(len(slots), cores, is_spread=True, chosen=slots, **entries)
+
+
+def test_what_the_application_has_chosen_is_taken_and_nothing_else():
+    slots = Slots([NodeSize("a", 2, 2), NodeSize("b", 4, 2)])
+    need = chosen(
+        ChosenSlot(1, "", (3, 1), (1,)), ChosenSlot(-1, "a", (1, 0), (0,)), cores=2, gpu_parts=1000
+    )
+    assert slots.why_never(need) == ""
+    first, second = placed = slots.place(need)
+    assert (first.node, first.cores, first.gpus) == (1, (3, 1), (1,))
+    assert (second.node, second.cores, second.gpus) == (0, (1, 0), (0,))
+    slots.check()
+    assert slots.place(chosen(ChosenSlot(1, "", (0, 1)), cores=2)) is None
+    slots.check()
+    assert [slot.cores for slot in slots.place(Need(2, 1))] == [(0,), (2,)]
+    slots.free(placed, need)
+    slots.check()
+    assert slots.free_cores == 4
+
+
+def test_a_choice_that_is_partly_free_takes_nothing():
+    slots = Slots([NodeSize("a", 2)])
+    slots.place(chosen(ChosenSlot(0, "", (1,))))
+    assert slots.place(chosen(ChosenSlot(0, "", (0,)), ChosenSlot(0, "", (1,)))) is None
+    slots.check()
+    assert slots.free_cores == 1
+
+
+@pytest.mark.parametrize(
+    "slot, why",
+    [
+        (ChosenSlot(2, "", (0,)), "'slots' has rank 0 on node 2, which the pilot does not have"),
+        (ChosenSlot(-1, "c", (0,)), "node c, which the pilot does not have"),
+        (ChosenSlot(0, "", (2,)), "node 0, which has 2 cores and no core 2"),
+        (ChosenSlot(0, "", (0,), (0,)), "node 0, which has 0 GPUs and no GPU 0"),
+        (ChosenSlot(1, "", (0,)), "node 1, which is a backup node"),
+    ],
+)
+def test_a_choice_that_there_is_not_is_never_met_and_says_why(slot, why):
+    slots = Slots([NodeSize("a", 2), NodeSize("b", 2)], backups=1)
+    assert why in slots.why_never(chosen(slot))
+    assert slots.place(chosen(slot)) is None
+
+
+def test_ranks_that_want_more_of_a_node_together_than_it_has_are_never_met():
+    slots = Slots([NodeSize("a", 2, mem_mb=100)])
+    need = chosen(ChosenSlot(0, "", (0,)), ChosenSlot(0, "", (1,)), mem_mb=60)
+    assert "has not so much for all ranks" in slots.why_never(need)
+
+
+def test_a_backup_node_takes_the_place_of_a_lost_one_and_only_then():
+    slots = Slots([NodeSize("a", 2), NodeSize("b", 2), NodeSize("c", 2)], backups=2)
+    assert (slots.cores, slots.free_cores) == (2, 2)
+    held = slots.place(Need(2))
+    assert slots.place(Need()) is None
+    slots.lose(1)  # a backup node that has not been needed
+    assert slots.cores == 2
+    slots.lose(0)
+    slots.check()
+    assert (slots.cores, slots.free_cores) == (2, 2)
+    slots.free(held, Need(2))
+    assert {slot.node for slot in slots.place(Need(2))} == {2}
+    slots.lose(0)
+    slots.lose(2)
+    slots.check()
+    assert (slots.cores, slots.free_cores) == (0, 0)
+    assert "is lost" in slots.why_never(chosen(ChosenSlot(2, "", (0,))))

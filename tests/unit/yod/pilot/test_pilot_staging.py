@@ -7,7 +7,8 @@ import os
 import pytest
 
 from native.errors import UsageError
-from yod.pilot.files.staging import bring, bring_all, failure_of
+from yod.pilot.files.attempt import failure_of
+from yod.pilot.files.staging import bring, bring_all
 from yod.pilot.model import staging
 from yod.pilot.model.staging import Place, directive_of, directives_of
 

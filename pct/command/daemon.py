@@ -1,20 +1,15 @@
-"""The command ``pct``: the daemon of one node."""
+"""The daemon of one node, from its options to its end."""
 
 from __future__ import annotations
 
 import os
 import signal
-import sys
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-import click
-
-from native import options
-from native.errors import PartitionError, UsageError, YodError
-from native.host import config, hookfile, keyfile, starting, stdio, systemd
-from native.host.again import execute_again
+from native.errors import PartitionError, UsageError
+from native.host import hookfile, keyfile, starting, systemd
 from native.host.backends.criu import find as find_criu
 from native.host.keyfile import VARIABLE as KEY_VARIABLE
 from native.host.keyfile import read_partition_keys, take_key
@@ -47,102 +42,50 @@ FAILED = 1
 RESTART = -1  # not an exit status: execute this program anew
 
 
-@click.command(add_help_option=False, context_settings={"max_content_width": 100})
-@click.option("--bebopd", metavar="ADDRESS", help="host:port or unix:PATH of the allocator.")
-@click.option(
-    "--key-file",
-    metavar="FILE",
-    help="The partition's key; default: /etc/yod/key for root, ~/.config/yod/key.",
-)
-@click.option("--listen", metavar="HOST:PORT", default="0.0.0.0:0", help="Where to listen.")
-@click.option(
-    "--advertise",
-    metavar="HOST",
-    help="The address others reach this node at; default: as bebopd sees it.",
-)
-@click.option("--node", metavar="N", default=-1, type=int, help="Node number; default: any.")
-@click.option("--name", metavar="NAME", help="Node name; default: the host's.")
-@click.option("--slots", metavar="N", type=int, help="Ranks at a time; default: processors.")
-@click.option("--memory", metavar="SIZE", help="For jobs that ask; default: all of the host.")
-@click.option("--gpus", metavar="COUNTS", help="4, a100:4, a100:2,h100:2; default: those there.")
-@click.option("--cpus", metavar="LIST", help="To bind ranks to: 0-3,8; default: all.")
-@click.option("--store", metavar="DIR", multiple=True, help="RAM disk for images; may repeat.")
-@click.option("--ready-fd", metavar="FD", type=int, help="Write host:port there when listening.")
-@click.option(
-    "--in-job", "is_in_job", is_flag=True, help="Number, name and key are in the environment."
-)
-@click.option(
-    "--starter-fd",
-    metavar="FD",
-    type=int,
-    help="The key is there; its end before we are up ends us.",
-)
-@click.option("--until-fd", type=int, metavar="FD", help="End when nobody has the other end of it.")
-@click.option(
-    "--job-secret", metavar="VARIABLE", help="The key follows from this variable and the tag."
-)
-@click.option(
-    "--grace",
-    type=click.IntRange(min=0),
-    default=0,
-    metavar="S",
-    help="At SIGTERM pass it to the ranks, and wait so long for them to end.",
-)
-@click.option("--tag", metavar="WORD", help="Of the partition, for who looks for this process.")
-@click.option(
-    "--cgroups",
-    type=click.Choice([each.value for each in ForJobs]),
-    default=ForJobs.AUTO.value,
-    envvar="YOD_CGROUPS",
-    help="A control group for each job; default: where one can limit something.",
-)
-@click.option(
-    "--config", metavar="FILE", expose_value=False, help="Limits and options; see yod.conf."
-)
-@click.option("--log", "log_file", metavar="FILE", help="For the log; `journal`: that of systemd.")
-@click.option("-D", "debug", is_flag=True, help="Say more in the log.")
-@click.option("-help", "--help", "wants_help", is_flag=True, help="Show this text.")
-@click.version_option(**options.VERSION)
-@click.pass_context
-def command(
-    context: click.Context,
-    bebopd: str | None,
-    key_file: str | None,
-    listen: str,
-    advertise: str | None,
-    node: int,
-    name: str | None,
-    slots: int | None,
-    memory: str | None,
-    gpus: str | None,
-    cpus: str | None,
-    store: tuple[str, ...],
-    ready_fd: int | None,
-    is_in_job: bool,
-    starter_fd: int | None,
-    until_fd: int | None,
-    job_secret: str | None,
-    grace: int,
-    tag: str | None,
-    cgroups: str,
-    log_file: str | None,
-    debug: bool,
-    wants_help: bool,
+def run(
+    limits: Limits,
+    *,
+    bebopd: str | None = None,
+    key_file: str | None = None,
+    listen: str = "0.0.0.0:0",
+    advertise: str | None = None,
+    node: int = -1,
+    name: str | None = None,
+    slots: int | None = None,
+    memory: str | None = None,
+    gpus: str | None = None,
+    cpus: str | None = None,
+    store: tuple[str, ...] = (),
+    ready_fd: int | None = None,
+    is_in_job: bool = False,
+    starter_fd: int | None = None,
+    until_fd: int | None = None,
+    job_secret: str | None = None,
+    grace: int = 0,
+    tag: str | None = None,
+    cgroups: str = ForJobs.AUTO.value,
+    log_file: str | None = None,
+    debug: bool = False,
 ) -> int:
-    """Be a node: host jobs that bebopd grants, until told to end (SIGTERM)."""
-    if wants_help:
-        click.echo(context.get_help())
-        return 0
+    """Be a node: host jobs that bebopd grants, until told to end (SIGTERM).
+
+    Args: as the help of the command says.
+
+    Returns:
+        The exit status; RESTART: the program is to be executed anew.
+
+    Raises:
+        UsageError: an option is wrong, or lacks.
+        PartitionError: it cannot be a node.
+    """
     has_key = is_in_job or bool(job_secret) or starter_fd is not None or KEY_VARIABLE in os.environ
     if key_file is None and not has_key:
         key_file = keyfile.default(os.environ) or None
-    if bebopd is None or not (has_key or key_file):
+    if (bebopd is None and starter_fd is None) or not (has_key or key_file):
         place = shown(keyfile.place(os.environ))
         raise UsageError(f"--bebopd and --key-file, or {place}, are needed (pct -help)")
     root = os.environ.get(capacity.ROOT_VARIABLE) or "/"
-    if starter_fd is not None:  # one that restarts has its key where an allocation's PCTs have it
-        os.environ[KEY_VARIABLE] = starting.read_key(starter_fd)
-    elif job_secret is not None:
+    if job_secret is not None and starter_fd is None:
         found = starting.key_of_secret(os.environ, job_secret, tag or "")
         os.environ[KEY_VARIABLE] = found.hex()
     if is_in_job:  # a job's rank, which is one node of an allocation
@@ -170,13 +113,16 @@ def command(
     from native.port.portals import PortalsPort
     from native.transport.raw import PtlError
 
-    limits = context.obj.in_force(os.environ)
     name = name or os.uname().nodename.partition(".")[0]
     log = DaemonLog("pct", name, log_file or "", os.environ)
     raise_soft()  # a daemon holds many connections
+    if starter_fd is not None:  # the starter may begin before bebopd listens: we wait here, ready
+        os.environ[KEY_VARIABLE], told = starting.read_told(starter_fd)
+        if told:
+            bebopd = os.environ[starting.BEBOPD_VARIABLE] = told
     ring = Keyring((take_key(os.environ),) if key_file is None else _keys(key_file))
     reactor = Reactor()
-    address = numeric(bebopd, "--bebopd")
+    address = numeric(bebopd or "", "--bebopd")
     if advertise is not None:
         advertise = advertised(advertise)
     elif listen.startswith("0.0.0.0:"):
@@ -280,7 +226,8 @@ def command(
     from pct.host.health import rogues
     from pct.host.health.after import look_after
 
-    pbs_job = "" if job_secret is None else os.environ.get(rogues.VARIABLE, "")
+    is_step = starting.BEBOPD_VARIABLE in os.environ  # Slurm's: others are told by their words
+    batch_job = rogues.job_of(os.environ, is_of_pbs=job_secret is not None, is_of_slurm=is_step)
     watchers = look_after(
         reactor,
         spawner,
@@ -291,7 +238,7 @@ def command(
         checks=() if hooks is None else hooks.hooks.at(Point.HEALTH),
         is_idle=None if is_in_job else lambda: not machine.jobs and not machine.brokers,
         name=name,
-        pbs_job=pbs_job,
+        batch_job=batch_job,
     )
     probe = None
     if criu:
@@ -308,8 +255,8 @@ def command(
     # In the loop: with nothing left to kill it says so at once, and `run` would not hear it.
     reactor.call_soon(lambda: Orphans(reactor).kill(reactor.stop))
     reactor.run()
-    if pbs_job:
-        rogues.kill_left(pbs_job)
+    if batch_job is not None:
+        rogues.kill_left(batch_job)
     port.close()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)
@@ -395,44 +342,3 @@ def _keys(path: str) -> tuple[bytes, ...]:
         return read_partition_keys(path)
     except FileNotFoundError as error:
         raise PartitionError(f"key file {shown(path)}: {error.strerror}") from None
-
-
-def _without_starter(words: list[str]) -> list[str]:
-    """The same arguments for a process whose starter waits no more."""
-    for option in ("--ready-fd", "--starter-fd"):
-        if option in words:
-            place = words.index(option)
-            words = words[:place] + words[place + 2 :]
-    return words
-
-
-def main() -> None:
-    """Entry point. Exit status: 0 ended when told; 1 rejected or unable; 2 wrong use."""
-    stdio.open_closed()
-    try:
-        words = options.expand(sys.argv[1:], options.of_click(command.params))
-        of_file = config.of_words(words)
-        defaults = of_file.defaults("pct", command.params)
-        status = command.main(
-            words, "pct", standalone_mode=False, default_map=defaults, obj=of_file
-        )
-        if status == RESTART:
-            stdio.say(f"pct: cannot begin again: {execute_again(_without_starter(words))}")
-            status = FAILED
-    except UsageError as error:
-        stdio.say(f"pct: {error}")
-        status = 2
-    except YodError as error:
-        stdio.say(f"pct: {error}")
-        status = 1
-    except OSError as error:
-        stdio.say(f"pct: {stdio.blame(error)}")
-        status = 1
-    except click.ClickException as error:
-        stdio.say(f"pct: {error.format_message()}")
-        status = 2
-    sys.exit(stdio.ended("pct", status, 1))
-
-
-if __name__ == "__main__":
-    main()

@@ -1,17 +1,14 @@
-"""The command bebopd: options in, exit status out."""
+"""The daemon of a partition, from its options to its end."""
 
 from __future__ import annotations
 
 import math
 import os
 import signal
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-import click
 
 from allocator.driver import Driver
 from allocator.host import files, keys
@@ -20,9 +17,9 @@ from allocator.host.ledger import Ledger
 from allocator.jobs.batch import NO_BATCH, BatchLimits, Word, Words
 from allocator.nodes.nodesfile import NodesFile
 from allocator.nodes.table import NodeTable
-from native import options
 from native.errors import UsageError, YodError
-from native.host import config, keyfile, sitedirs, stdio, systemd, userdirs
+from native.host import keyfile, sitedirs, systemd, userdirs
+from native.host.config import Config
 from native.host.log import DaemonLog
 from native.host.logshares import LogShares
 from native.host.rlimits import connections_each, raise_soft
@@ -34,116 +31,45 @@ from native.text import shown
 if TYPE_CHECKING:
     from allocator.nodes.placement import ArrayPlacement
 
-FAILED = 1
-WRONG_USAGE = 2
 OPERATORS = "bebop"  # as in Cplant
 
 
-@click.command(context_settings={"help_option_names": ["--help"]})
-@click.option(
-    "--listen",
-    default="127.0.0.1:0",
-    show_default=True,
-    metavar="HOST:PORT",
-    help="Where PCTs and yods reach it; port 0 is any free one.",
-)
-@click.option("--advertise", metavar="HOST", help="The address that others reach this host at.")
-@click.option(
-    "--unix",
-    "unix_path",
-    metavar="PATH",
-    help="A Unix socket to listen on as well; `none`: none. Default: root's /run/yod/bebopd.sock.",
-)
-@click.option(
-    "--key-file",
-    metavar="FILE",
-    help="The partition's key, made at the first start; default: STATE-DIR/key, "
-    "root's /etc/yod/key if it is there.",
-)
-@click.option("--state-dir", metavar="DIR", help="Where records are kept.")
-@click.option(
-    "--operators",
-    default=OPERATORS,
-    show_default=True,
-    metavar="GROUP",
-    help="Members of this group may what root may; of a bebopd of root's.",
-)
-@click.option("--user-log", metavar="FILE", help="A line for each job; run.log.MM-DD-YY beside it.")
-@click.option("--nodes-file", metavar="FILE", help="The numbers of the nodes, by name.")
-@click.option("-remap", "--remap", "order_file", metavar="FILE", help="The order of the nodes.")
-@click.option("--topology", "topology_file", metavar="FILE", help="The switches between the nodes.")
-@click.option("--queues", "queues_file", metavar="FILE", help="Queues, priorities, licences.")
-@click.option(
-    "--submit-hooks",
-    "hook_names",
-    metavar="HOOKS",
-    help="Directories of programs, and entry points, that see each batch job first.",
-)
-@click.option("--submit-user", metavar="USER", help="Whom they run as; root's: nobody.")
-@click.option(
-    "--placement",
-    metavar="POLICY",
-    help=f"Which free slots a job gets: {', '.join(files.POLICIES)}; tree, the default with"
-    " --topology; or an entry point of yod.select.  [default: lowest]",
-)
-@click.option("--name", default="local", show_default=True, help="The partition's name.")
-@click.option(
-    "--batch",
-    "batch_system",
-    type=click.Choice(["pbs", "slurm"]),
-    help="Hold batch jobs to what this system has given them.",
-)
-@click.option(
-    "--interactive",
-    type=click.IntRange(min=0),
-    default=0,
-    metavar="N",
-    help="With --batch: nodes for jobs outside of batch jobs.",
-)
-@click.option(
-    "--config", metavar="FILE", expose_value=False, help="Limits and options; see yod.conf."
-)
-@click.option("--log", "log_file", metavar="FILE", help="For the log; `journal`: that of systemd.")
-@click.option("-D", "--debug", is_flag=True, help="Log times to the millisecond.")
-@click.option(
-    "--ready-fd", type=int, metavar="FD", help="Write a line HOST:PORT there when listening."
-)
-@click.option(
-    "--expect",
-    type=click.IntRange(min=0),
-    default=0,
-    metavar="COUNT",
-    help="Write a second line, `nodes COUNT`, when so many nodes are up.",
-)
-@click.option("--until-fd", type=int, metavar="FD", help="End when nobody has the other end of it.")
-@click.version_option(**options.VERSION)
-@click.pass_obj
-def command(
-    site: config.Config,
-    listen: str,
-    advertise: str | None,
-    unix_path: str | None,
-    key_file: str | None,
-    state_dir: str | None,
-    operators: str,
-    user_log: str | None,
-    nodes_file: str | None,
-    order_file: str | None,
-    topology_file: str | None,
-    queues_file: str | None,
-    hook_names: str | None,
-    submit_user: str | None,
-    placement: str | None,
-    name: str,
-    batch_system: str | None,
-    interactive: int,
-    log_file: str | None,
-    debug: bool,
-    ready_fd: int | None,
-    expect: int,
-    until_fd: int | None,
+def run(
+    site: Config,
+    *,
+    listen: str = "127.0.0.1:0",
+    advertise: str | None = None,
+    unix_path: str | None = None,
+    key_file: str | None = None,
+    state_dir: str | None = None,
+    operators: str = OPERATORS,
+    user_log: str | None = None,
+    nodes_file: str | None = None,
+    order_file: str | None = None,
+    topology_file: str | None = None,
+    torus_sizes: str | None = None,
+    queues_file: str | None = None,
+    hook_names: str | None = None,
+    submit_user: str | None = None,
+    placement: str | None = None,
+    name: str = "local",
+    batch_system: str | None = None,
+    interactive: int = 0,
+    log_file: str | None = None,
+    debug: bool = False,
+    ready_fd: int | None = None,
+    expect: int = 0,
+    until_fd: int | None = None,
 ) -> None:
-    """Give the nodes of a partition to jobs, until told to end (SIGTERM)."""
+    """Give the nodes of a partition to jobs, until told to end (SIGTERM).
+
+    Args:
+        site: its configuration file. The others are as the help of the command says.
+
+    Raises:
+        UsageError: an option is wrong, or a file that one names.
+        YodError: it cannot serve.
+    """
     from native.identity.keyring import Keyring
     from native.port.portals import PortalsPort
     from native.transport.raw import PtlError
@@ -157,15 +83,20 @@ def command(
         raise UsageError("-remap and --topology both say the order of the nodes: give one of them")
     if placement == files.TREE and not topology_file:
         raise UsageError(f"--placement {files.TREE} goes by the switches: say --topology FILE")
+    if topology_file and torus_sizes:
+        raise UsageError("--topology and --torus both say what is near: give one of them")
+    if placement == files.TORUS and not torus_sizes:
+        raise UsageError(f"--placement {files.TORUS} goes by a torus: say --torus SIZES")
     line = files.read_order(order_file) if order_file else []
     os.environ["OPENBLAS_NUM_THREADS"] = "1"  # numpy would start a thread for each processor
 
     def place() -> ArrayPlacement:
-        return files.placement(placement or "", line, topology_file, there, say)
+        return files.placement(placement or "", line, topology_file, there, say, torus_sizes)
 
     # Wrong use is told before others are told that bebopd listens. Else numpy, which is slow to
     # import, comes after that: PCTs can connect meanwhile.
-    placed = place() if topology_file or placement not in (None, *files.POLICIES) else None
+    is_told = topology_file or torus_sizes or placement not in (None, *files.POLICIES)
+    placed = place() if is_told else None
     rules = files.read_queues(queues_file) if queues_file else None
     raise_soft()  # every PCT and yod is a connection
     reactor = Reactor()
@@ -308,29 +239,6 @@ def command(
     reactor.close()
 
 
-def main() -> None:
-    """Entry point. Exit status: 0 ended when told; 1 unable; 2 wrong use."""
-    stdio.open_closed()
-    status = 0
-    try:
-        words = options.expand(sys.argv[1:], [*options.of_click(command.params), _HELP])
-        site = config.of_words(words)
-        defaults = site.defaults("bebopd", command.params)
-        command.main(words, "bebopd", standalone_mode=False, default_map=defaults, obj=site)
-    except UsageError as error:
-        status = _fail(str(error), WRONG_USAGE)
-    except click.ClickException as error:
-        status = _fail(error.format_message(), WRONG_USAGE)
-    except YodError as error:
-        status = _fail(str(error), FAILED)
-    except OSError as error:
-        status = _fail(stdio.blame(error), FAILED)
-    sys.exit(stdio.ended("bebopd", status, FAILED))
-
-
-_HELP = options.Option(("--help",))
-
-
 def _no_batch(batch_job: str, then: Callable[[Word | None, str], None]) -> None:
     raise AssertionError(f"nobody asks about {batch_job}")
 
@@ -389,12 +297,3 @@ def _unix_path(said: str | None, say: Callable[[str], None]) -> str:
     if why:
         say(f"no Unix socket for all users: {why}; --unix PATH names another place")
     return path
-
-
-def _fail(text: str, status: int) -> int:
-    stdio.say(f"bebopd: {text}")
-    return status
-
-
-if __name__ == "__main__":
-    main()

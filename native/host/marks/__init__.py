@@ -1,0 +1,4 @@
+"""Marks of files that yod writes output to, for checkpoints.
+
+I/O. Imports native.
+"""
