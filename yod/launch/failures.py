@@ -114,12 +114,11 @@ class Failures:
         match failure.kind:
             case FailureKind.NODE_LOST:
                 self._report.lose(failure.node)
-                return self._missing(f"{where} was lost", "output")
+                return self._lost_at_the_end(where)
             case FailureKind.KEEPER_LOST:
                 return self._missing(f"{where}: {failure.text}", "completions")
             case FailureKind.FAULT:  # which may have been at what its ranks have written
-                if self._interrupts.press is Press.NONE:
-                    self._fail_at_the_end(NEVER_STARTED, "")
+                self._miss_output()
                 return self._missing(f"{where}: {failure.text}", "output and completions")
         return []
 
@@ -141,6 +140,16 @@ class Failures:
             self._report.close()
         return [Tell(text)] if text else []
 
+    def _lost_at_the_end(self, where: str) -> list[Action]:
+        if not self._outlives_nodes:
+            self._miss_output()
+        return self._missing(f"{where} was lost", "output")
+
+    def _miss_output(self) -> None:
+        """A launch whose output may be incomplete has failed."""
+        if self._interrupts.press is Press.NONE:
+            self._fail_at_the_end(NEVER_STARTED, "")
+
     def peer_gone_at_the_end(self, event: PeerGone, now: float) -> list[Action]:
         """Without the root, the other PCTs are reset."""
         is_root = event.peer == self._tree.root
@@ -148,7 +157,7 @@ class Failures:
         if not is_root:
             return []
         root = self._tree.nodes[0]
-        told = self._missing(f"node {root.node} ({root.name}) was lost", "output")
+        told = self._lost_at_the_end(f"node {root.node} ({root.name})")
         return [*told, *self._ending.reset(now)]
 
     def _missing(self, what: str, missing: str) -> list[Action]:

@@ -231,6 +231,19 @@ def test_a_root_lost_at_the_end_may_have_kept_output():
     assert yod.report.notes == [text]
 
 
+@pytest.mark.parametrize(
+    ("outlives_nodes", "exit_status"), [(False, 125), (True, 0)], ids=["ends", "outlives"]
+)
+def test_a_launch_that_loses_a_node_at_the_end_has_failed_unless_it_outlives_nodes(
+    outlives_nodes, exit_status
+):
+    yod = Yod(2, outlives_nodes=outlives_nodes).to(Phase.RUNNING)
+    yod.receive(completions(0, 1))
+    assert yod.phase is Phase.ENDING
+    yod.receive(failure(FailureKind.NODE_LOST))
+    assert leave(yod) == exit_status
+
+
 def test_a_node_that_fails_in_the_same_way_again_at_the_end_is_told_of_once():
     yod = Yod(2).to(Phase.ENDING)
     text = "node 21 (n21): no memory at the end: its last output and completions may be missing"
