@@ -54,14 +54,18 @@ check: $(TOOLS)/.installed
 	$(TOOLS)/bin/ruff format --check .
 	$(TOOLS)/bin/mypy
 
+SYSTEM_TESTS := PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -m 'system and not long' tests/system
+
 # The first needs no privilege and computes: a worker a core. The second starts real processes
 # and mostly waits for them: two workers a core. A worker has its share of the tests in their
 # order, so that it uses its partitions and programs again, and takes what another has left
-# at the end.
+# at the end. What has failed there beside other tests runs once more, alone, and is listed; what
+# fails again ends the run.
 pytest:
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n $(SYSTEM_WORKERS) --dist worksteal \
-	    -m 'system and not long' tests/system
+	$(SYSTEM_TESTS) -n $(SYSTEM_WORKERS) --dist worksteal || { [ $$? = 1 ] && \
+	    echo 'These have failed beside other tests. Once more, alone:' && \
+	    $(SYSTEM_TESTS) --last-failed --last-failed-no-failures none --maxfail 1 --verbose; }
 
 test-long: $(VENV)/.installed-test $(TOOLS)/.installed
 	tests/setup
