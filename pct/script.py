@@ -17,7 +17,7 @@ from native import allocated, pattern
 from native.wire.alloc import Grant
 from native.wire.batch import SCRIPT_STEP, Start, Task
 
-_HEAD = Layout("<6I")
+_HEAD = Layout("<7I")
 _BYTES = Layout("<I")
 
 
@@ -33,6 +33,7 @@ class ScriptTask(Struct, frozen=True):
         directories: of the key file, each below the one before; the first one exists, the
             others are made.
         is_held: the script begins on the broker's word, and not at once.
+        container: yod-init and criu, for a script that may be written down; empty: for another.
     """
 
     umask: int
@@ -46,6 +47,7 @@ class ScriptTask(Struct, frozen=True):
     directories: tuple[bytes, ...]
     script: bytes
     is_held: bool = False
+    container: tuple[bytes, ...] = ()
 
 
 class Here(NamedTuple):
@@ -56,6 +58,7 @@ class Here(NamedTuple):
         key, key_name: content and name of the owner's key file, see :class:`ScriptTask`.
         now: unix time.
         is_held: the script waits until the job's nodes are ready.
+        container: as of :class:`ScriptTask`.
     """
 
     host: str
@@ -63,6 +66,7 @@ class Here(NamedTuple):
     key_name: str
     now: float
     is_held: bool = False
+    container: tuple[bytes, ...] = ()
 
 
 def environment_of(task: Task) -> dict[str, str]:
@@ -114,6 +118,10 @@ def script_task(
         for name, value in {**environment, **added}.items()
         if name not in allocated.REPLACED
     }
+    if here.container:
+        step_id = f"{job_id}.{SCRIPT_STEP}"
+        where = allocated.saved_directory(_text(task.checkpoints), step_id)
+        every |= allocated.saved_variables(where)
     codes = {
         "%": "%",
         **dict.fromkeys("jJ", job_id),
@@ -135,6 +143,7 @@ def script_task(
         directories=tuple(map(_data, directories)),
         script=task.script,
         is_held=here.is_held,
+        container=here.container,
     )
 
 
@@ -153,6 +162,7 @@ def encode(task: ScriptTask) -> bytes:
         *task.arguments,
         *task.variables,
         *task.directories,
+        *task.container,
     )
     if any(b"\0" in string for string in strings):
         raise ValueError("a NUL")
@@ -162,6 +172,7 @@ def encode(task: ScriptTask) -> bytes:
         len(task.arguments),
         len(task.variables),
         len(task.directories),
+        len(task.container),
         len(task.script),
     )
     body = b"".join([head, *(string + b"\0" for string in strings), task.script])

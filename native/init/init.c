@@ -3,6 +3,7 @@
  *     yod-init CRIU start PROGRAM [ARGUMENT]...        argument 0 first
  *     yod-init CRIU restore PROGRAM [ARGUMENT]...
  *     yod-init CRIU start-tree, restore-tree           every signal to the group
+ *     yod-init CRIU start-script, restore-script /proc/self/fd/N [ARGUMENT]...
  *     yod-init CRIU 'start pmix COMMAND' PROGRAM [ARGUMENT]...
  *     yod-init CRIU 'restore pmix' PROGRAM [ARGUMENT]...
  *     yod-init                                         run by CRIU, see shared.h
@@ -82,14 +83,16 @@ static int open_namespace (pid_t init, const char *kind)
  * does the parent of the program, which is then in the tree that CRIU takes. */
 static _Noreturn void be_between (int ipc, const struct inside *inside)
 {
-    const int kept[] = { inside->told, inside->pmi_in, inside->pmi_out };
+    const int kept[] = {
+        inside->told, inside->pmi_in, inside->pmi_out, inside->script
+    };
     pid_t parent;
 
     if (setns (ipc, CLONE_NEWIPC) != 0 || (parent = fork ()) < 0)
         _exit (EXIT_NEVER_STARTED);
     if (parent > 0)
         _exit (0);
-    fds_close_others (kept, 3);
+    fds_close_others (kept, 4);
     be_parent (inside);
 }
 
@@ -106,8 +109,18 @@ static pid_t free_number (void)
     return child;
 }
 
-/* Returns the program's number on the host, or -1 */
-static pid_t start (pid_t init, char **words, const sigset_t *before, const int *theirs)
+/* The descriptor that a script is executed by, which its interpreter opens again by
+ * that name; -1: the program has another name. */
+static int script_of (const char *path)
+{
+    int fd = -1;
+
+    return sscanf (path, "/proc/self/fd/%d", &fd) == 1 ? fd : -1;
+}
+
+/* script: see inside.h. Returns the program's number on the host, or -1 */
+static pid_t start (pid_t init, char **words, const sigset_t *before, const int *theirs,
+                    int script)
 {
     int pids = open_namespace (init, "pid"), ipc = open_namespace (init, "ipc");
     int pair[2], fds[POST_FDS];
@@ -122,7 +135,7 @@ static pid_t start (pid_t init, char **words, const sigset_t *before, const int 
         return fail ("socketpair");
     if ((between = fork ()) == 0)
         be_between (ipc, &(struct inside) {
-            words, before, number, pair[1], theirs[0], theirs[1]
+            words, before, number, pair[1], theirs[0], theirs[1], script
         });
     close (pair[1]);
     close (pids);
@@ -285,7 +298,7 @@ int main (int count, char **words)
     int given[POST_FDS] = { 0, 1, 2, -1, -1 }, *theirs = given + 3, house;
     sigset_t heard, before;
     pid_t init, program = -1;
-    bool is_restore, is_of_world;
+    bool is_restore, is_script, is_of_world;
 
     if (count == 1 && getenv ("CRTOOLS_SCRIPT_ACTION"))
         return keep_shared ();
@@ -294,6 +307,7 @@ int main (int count, char **words)
         return EXIT_NEVER_STARTED;
     }
     is_restore = strncmp (words[2], "restore", strlen ("restore")) == 0;
+    is_script = has_word (words[2], "start-script") || has_word (words[2], "restore-script");
     order.has_server = strstr (words[2], WITH_PMIX) != NULL;
     if (order.has_server && !is_restore)
         order.server = strstr (words[2], WITH_PMIX) + strlen (WITH_PMIX);
@@ -306,7 +320,7 @@ int main (int count, char **words)
     sigprocmask (SIG_BLOCK, &heard, &before);
     order.criu = words[1];
     order.before = &before;
-    is_of_world = pmi_is_offered ();
+    is_of_world = !is_script && pmi_is_offered ();
     if (is_of_world || order.has_server)
         order.count = number_of ("YOD_LOCAL_SIZE", 1);
     if (is_restore && read_tree (directory, &order) != 0)
@@ -322,9 +336,11 @@ int main (int count, char **words)
         choose_transports ();
     if (is_restore && is_of_world)
         pmi_is_another ();
-    init = house_enter (house, number_of ("YOD_RANK", 0), is_restore ? given : NULL, &program);
+    init = house_enter (house, is_script ? 0 : number_of ("YOD_RANK", 0),
+                        is_restore ? given : NULL, &program);
     if (init > 0 && !is_restore)
-        program = start (init, words + FIRST_OF_PROGRAM, &before, theirs);
+        program = start (init, words + FIRST_OF_PROGRAM, &before, theirs,
+                         is_script ? script_of (words[FIRST_OF_PROGRAM]) : -1);
     if (init < 0 || program < 0 || show (init, program) != 0
         || house_tell (house, program) != 0)
         return EXIT_NEVER_STARTED;

@@ -108,6 +108,8 @@ _Noreturn void be_parent (const struct inside *inside)
     }
     setpgid (program, program);         /* whoever of the two is first */
     close (inside->told);
+    if (inside->script >= 0)
+        close (inside->script);
     let_go_of_streams ();
     if (chdir (PLACE) != 0)
         _exit (EXIT_NEVER_STARTED);

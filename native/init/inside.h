@@ -17,13 +17,15 @@ extern const int faults[];
  * number: that the program is to have both here and on the host, so that it finds
  *   itself and others in /proc, until it is brought back.
  * told: a socket that the program says on that it is there; -1: it has.
- * pmi_in, pmi_out: pipes to what it says to the server of PMI; -1: there is none. */
+ * pmi_in, pmi_out: pipes to what it says to the server of PMI; -1: there is none.
+ * script: a descriptor that the program is executed by, and keeps; -1: there is none. */
 struct inside {
     char **words;
     const sigset_t *before;
     pid_t number;
     int told;
     int pmi_in, pmi_out;
+    int script;
 };
 
 /* Give the standard streams of this process to nobody. */

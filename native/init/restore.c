@@ -128,7 +128,7 @@ static void tell_why (const char *directory, char *trouble, size_t bytes)
         fclose (file);
     }
     last[strcspn (last, "\n")] = '\0';
-    snprintf (trouble, bytes, "criu cannot bring this rank back from %s: %s",
+    snprintf (trouble, bytes, "criu cannot bring it back from %s: %s",
               directory, last);
 }
 

@@ -16,9 +16,14 @@
  * there, before the script begins; whoever connects early is answered when the
  * broker accepts. ERRNO is not 0 where the script could not be executed.
  *
- * A script that is held waits for a byte of the broker's at the descriptor GO,
- * which is 0 where it is not. It ends if the broker does. Where it cannot be
- * executed it says so in its output, and ends as a shell would.
+ * A script that is held waits for a word of the broker's at the descriptor GO,
+ * which is 0 where it is not: `g`, or `r` and the directory that it is brought
+ * back from. It ends if the broker does. Where it cannot be executed it says so in
+ * its output, and ends as a shell would.
+ *
+ * One that CRIU may write down runs in a container, by yod-init. What its broker
+ * listens at changes when it is brought back, so its environment has neither of
+ * the two variables from here, but the name of a file (partition/batch/saved.py).
  *
  * This process, the script and the broker are the job's owner. See task.h for
  * what comes on standard input; what is behind it is the broker's.
@@ -48,6 +53,7 @@
 #define KEY_FILE "YOD_KEY_FILE="
 #define AGAIN "YOD_RESTART_COUNT="
 #define MARK ".yod-mark"
+#define RESTART_VARIABLE "YOD_RESTART_DIR"
 
 struct started {
     char failure[PATH_MAX + 256];       /* empty: none */
@@ -138,7 +144,8 @@ static bool write_key (const struct task *task, struct started *started)
 /* ---- the script ---- */
 
 /* A job that runs again, and of which a step goes on from a checkpoint, keeps its
- * output: the step cuts it back (partition/checkpoint/outputs.py). */
+ * output: the step cuts it back (partition/checkpoint/behind.py). The output of a
+ * script that may itself go on is its broker's to cut. */
 static bool is_kept (const struct task *task)
 {
     const char *slash = strrchr (task->output, '/');
@@ -154,7 +161,7 @@ static bool is_kept (const struct task *task)
         return false;
     if (!is_again)
         unlink (path);                  /* of another job */
-    return is_again && access (path, F_OK) == 0;
+    return is_again && (task->n_container || access (path, F_OK) == 0);
 }
 
 static bool open_output (const struct task *task, struct started *started)
@@ -168,6 +175,21 @@ static bool open_output (const struct task *task, struct started *started)
     return started->output >= 0 || fail (started, task->output);
 }
 
+/* In a container: yod-init CRIU HOW SCRIPT ARGUMENT... */
+static void execute_within (const struct task *task, char *script)
+{
+    char **words = calloc ((size_t) task->n_arguments + 5, sizeof (*words));
+
+    if (!words)
+        return;
+    words[0] = task->container[0];
+    words[1] = task->container[1];
+    words[2] = getenv (RESTART_VARIABLE) ? "restore-script" : "start-script";
+    words[3] = script;
+    memcpy (words + 4, task->arguments, task->n_arguments * sizeof (*words));
+    execve (words[0], words, environ);
+}
+
 /* The interpreter opens the script by its path, so that its descriptor stays
  * open in all that it starts. The user's file may have changed, or be gone. */
 static void execute (const struct task *task)
@@ -178,7 +200,10 @@ static void execute (const struct task *task)
     if (fd < 0 || !write_all (fd, task->script, task->script_bytes))
         return;
     snprintf (path, sizeof (path), "/proc/self/fd/%d", fd);
-    execve (path, task->arguments, task->variables);
+    if (task->n_container)
+        execute_within (task, path);
+    else
+        execve (path, task->arguments, task->variables);
 }
 
 static void be_script (const struct task *task, const struct started *started)
@@ -229,6 +254,24 @@ static bool start_script (const struct task *task, struct started *started)
     return true;
 }
 
+/* Wait for the broker's word. False: it has gone without one. */
+static bool hear (int go, const struct task *task)
+{
+    static char word[PATH_MAX + 1];
+    size_t n = 0;
+    ssize_t got;
+
+    while ((got = read (go, word + n, sizeof (word) - 1 - n)) > 0
+           || (got < 0 && errno == EINTR))
+        n += got > 0 ? (size_t) got : 0;
+    environ = task->variables;
+    if (word[0] == 'r')
+        setenv (RESTART_VARIABLE, word + 1, 1);
+    else if (task->n_container)
+        unsetenv (RESTART_VARIABLE);    /* of another job, in which it was handed in */
+    return n > 0;
+}
+
 /* Start a process that becomes the script when it is told to. */
 static bool hold_script (const struct task *task, struct started *started)
 {
@@ -238,12 +281,11 @@ static bool hold_script (const struct task *task, struct started *started)
         return fail (started, "a pipe");
     started->script = fork ();
     if (started->script == 0) {
-        char word;
         int error;
 
         close (go[1]);
         setpgid (0, 0);
-        if (!read_value (go[0], &word, sizeof (word)))
+        if (!hear (go[0], task))
             _exit (125);
         close (go[0]);
         be_script (task, started);
@@ -265,8 +307,10 @@ static void start (struct task *task, struct started *started)
     if (!open_output (task, started) || !open_listener (task, started)
         || !make_directories (task, started) || !write_key (task, started))
         return;
-    task->variables[task->n_variables] = started->partition;
-    task->variables[task->n_variables + 1] = started->key_file;
+    if (!task->n_container) {
+        task->variables[task->n_variables] = started->partition;
+        task->variables[task->n_variables + 1] = started->key_file;
+    }
     if (task->is_held)
         hold_script (task, started);
     else

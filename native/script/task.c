@@ -74,7 +74,7 @@ static char **take_list (struct cursor *c, uint32_t count, uint32_t more)
 const char *task_read (int fd, struct task *task)
 {
     struct cursor c = { 0 };
-    uint32_t bytes, n_arguments, n_directories;
+    uint32_t bytes, n_directories;
 
     if (!read_all (fd, &bytes, sizeof (bytes)))
         return "no task";
@@ -85,21 +85,24 @@ const char *task_read (int fd, struct task *task)
     c.left = bytes;
     task->umask = take_u32 (&c) & 0777;
     task->is_held = take_u32 (&c);
-    n_arguments = take_u32 (&c);
+    task->n_arguments = take_u32 (&c);
     task->n_variables = take_u32 (&c);
     n_directories = take_u32 (&c);
+    task->n_container = take_u32 (&c);
     task->script_bytes = take_u32 (&c);
     task->directory = take_string (&c);
     task->output = take_string (&c);
     task->host = take_string (&c);
     task->key = take_string (&c);
     task->key_name = take_string (&c);
-    task->arguments = take_list (&c, n_arguments, 0);
+    task->arguments = take_list (&c, task->n_arguments, 0);
     task->variables = take_list (&c, task->n_variables, TASK_MORE_VARIABLES);
     task->directories = take_list (&c, n_directories, 0);
+    task->container = take_list (&c, task->n_container, 0);
     task->script = c.next;
     if (c.is_cut || c.left != task->script_bytes || task->is_held > 1
-        || n_arguments == 0 || n_directories == 0)
+        || (task->n_container != 0 && (task->n_container != 2 || !task->is_held))
+        || task->n_arguments == 0 || n_directories == 0)
         return "a malformed task";
     return NULL;
 }

@@ -3,9 +3,10 @@
  * A frame as pct/script.py makes it, little-endian:
  *
  *     u32 bytes that follow
- *     u32 umask, is_held, arguments, variables, directories, bytes of the script
+ *     u32 umask, is_held, arguments, variables, directories, words of the
+ *         container, bytes of the script
  *     strings, each ended by NUL: directory, output, host, key, key_name,
- *         the arguments, the variables, the directories
+ *         the arguments, the variables, the directories, the container's words
  *     the script
  */
 #ifndef YOD_SCRIPT_TASK_H
@@ -28,6 +29,9 @@ struct task {
     char **variables;
     uint32_t n_variables;
     char **directories;                 /* of the key; the first one exists */
+    char **container;                   /* yod-init and criu; none: it has none */
+    uint32_t n_container;
+    uint32_t n_arguments;
     const char *script;
     uint32_t script_bytes;
 };

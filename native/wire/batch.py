@@ -406,9 +406,9 @@ class Task(Part, frozen=True):
     Attributes:
         script: its bytes; empty: ``words`` are a command line of yod, whose output is spooled.
         words: the script's name and its arguments, or yod's.
-        output: the script's file for standard output and error; see
-            :mod:`native.pattern`.
+        output: pattern (:mod:`native.pattern`) of its file for standard output and error.
         warning: before its time is over; None: there is none.
+        checkpoints: directory in which CRIU writes the script down; empty: it does not.
     """
 
     script: bytes
@@ -418,6 +418,7 @@ class Task(Part, frozen=True):
     umask: Annotated[int, Meta(ge=0, le=0o777)]
     output: bytes
     warning: EarlySignal | None = None
+    checkpoints: bytes = b""
 
 
 class Given(Part, frozen=True):
@@ -427,8 +428,7 @@ class Given(Part, frozen=True):
         grant: an encoded ``alloc.grant``.
         task: an encoded :class:`Task`.
         bebopd: address of the partition's, ``host:port``.
-        key: of the allocation's own daemons, whose owner's the script has found; empty: there is
-            no script, and the broker makes one.
+        key: of the allocation's own daemons; empty: there is no script, the broker makes one.
     """
 
     job_id: JobId

@@ -34,6 +34,7 @@ MODULES = (
     "native.memory",
     *(f"native.wire.{name}" for name in ("attach", "batch", "group", "io", "load")),
     *(f"native.wire.{name}" for name in ("nodes", "pmi", "rank", "status")),
+    "native.host.backends.criu",
     "native.host.marks.outputs",
     "partition.checkpoint.beginning",
     "partition.checkpoint.behind",

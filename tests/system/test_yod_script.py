@@ -29,8 +29,11 @@ words = sys.argv[1:]
 if words[0] == "began":
     go = int(words.pop())
     if go > 0:
-        if "go" in sys.stdin.read(2):
+        word = sys.stdin.read(2)
+        if "go" in word:
             os.write(go, b"g")
+        elif word != "no":
+            os.write(go, (word + sys.stdin.read(1)).strip().encode())
         os.close(go)
     listener = socket.socket(fileno=int(words[3]))
     words[3] = "%s:%d" % listener.getsockname()
@@ -143,10 +146,38 @@ def test_a_held_script_that_cannot_be_executed_says_so_in_its_output(run, task, 
     assert (tmp_path / "out").read_text() == "yod-script: job.sh: No such file or directory\n"
 
 
+# In the place of yod-init: says its words, and from where the script comes back.
+CONTAINER = b"#!/bin/sh\necho $@ [$YOD_RESTART_DIR] [$YOD_PARTITION]; sh $3 x\n"
+
+
+@pytest.mark.parametrize(("word", "how"), [(b"g ", "start-script"), (b"r/c", "restore-script")])
+def test_a_script_that_may_be_written_down_begins_or_comes_back_in_its_container(
+    run, task, tmp_path, word, how
+):
+    init = tmp_path / "init"
+    init.write_bytes(CONTAINER)
+    init.chmod(0o755)
+    container = (bytes(init), b"/usr/sbin/criu")
+    told = {"variables": (*task.variables, b"YOD_RESTART_DIR=/of/another"), "is_held": True}
+    script = b"#!/bin/sh\necho script $1; exit 3\n"
+    done = run(encode(replace(task, script=script, container=container, **told)) + word + b"go")
+    assert done.stdout.startswith(b"3 0|"), done
+    first, second = (tmp_path / "out").read_text().splitlines()
+    criu, said, path, *words = first.split(" ")
+    restart = "[/c]" if how == "restore-script" else "[]"
+    assert (criu, said, words) == ("/usr/sbin/criu", how, ["job.sh", "one", restart, "[]"])
+    assert path.startswith("/proc/self/fd/") and second == "script x"
+
+
+def test_a_script_in_a_container_is_always_held(run, task):
+    done = run(encode(replace(task, container=(b"/init", b"/criu"))))
+    assert done.stderr == b"yod-script: a malformed task\n"
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_nonsense_starts_nothing(run, task, seed):
     whole, order = encode(task), random.Random(seed)
-    place = 4 * order.randrange(1, 7)  # a count, or a length
+    place = 4 * order.randrange(1, 8)  # a count, or a length
     lie = struct.pack("<I", order.choice([0xFFFFFFFF, 1 << 20, 0x7FFFFFFF, 77]))
     lies = whole[:place] + lie + whole[place + 4 :]
     for data in (whole[: order.randrange(len(whole))], lies):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from msgspec import msgpack
@@ -41,6 +41,7 @@ from pct.script import Here, encode, environment_of, script_task, task_of
 
 _RANK = 0
 STARTER = os.path.join(NATIVE, "script", "yod-script")
+_INIT = os.path.join(NATIVE, "init", "yod-init")
 _BY_PYTHON = "-"  # what follows is a command of ours, for which it finds the interpreter
 _TOLD_BYTES = OUTCOME_MAX_BYTES // 2  # of what it says on standard error, the last
 _INHERITED = ("PATH", "LANG", "LC_ALL", "LC_CTYPE")
@@ -178,13 +179,21 @@ def _script(action: BeginBroker, key: bytes) -> bytes:
             key=user_key_line(key, action.start.uid),
             key_name=userdirs.key_name(str(action.job_id)),
             now=time.time(),
-            is_held=action.holds_script,
+            is_held=action.holds_script or bool(task.checkpoints),
+            container=_container(environment_of(task)) if task.checkpoints else (),
         )
         places = (*userdirs.state_places(environment_of(task)), userdirs.ALLOCATIONS)
         directories = [os.path.join(*places[: count + 1]) for count in range(len(places))]
         return encode(script_task(action.start, task, action.grant, directories, here))
     except (*codec.NONSENSE, ValueError, UsageError):
         return b""
+
+
+def _container(environment: Mapping[str, str]) -> tuple[bytes, ...]:
+    """What runs a script that may be written down. Its broker says so where there is no criu."""
+    from native.host.backends import criu  # few scripts are
+
+    return os.fsencode(_INIT), os.fsencode(criu.find(environment) or "criu")
 
 
 def _given(action: BeginBroker, key: bytes) -> bytes:
