@@ -3,15 +3,21 @@
 yod is its child, in a process group of its own. All signals are blocked and taken one by one, so
 nothing comes between a look and an answer; one that the kernel raises for a fault of this process
 ends this process, as it always does where such a signal is blocked.
+
+Below a script that may itself be written down, yod has to be gone by then: its step is written down
+first and ends, and this process waits for the lock of the script. When it gets it, in the process
+that went on or in the one that was brought back, it starts the step again.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import sys
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 
+from native.allocated import ALLOCATION_VARIABLE, LOCK, SAVED_VARIABLE
 from native.errors import YodError
 from native.host import process, programs, stdio
 
@@ -19,6 +25,9 @@ DIRECTORY_VARIABLE = "YOD_CR_DIR"
 RESTART_VARIABLE = "YOD_CR_RESTART_DIR"
 DIRECTORY = "checkpoints"  # where the user names none
 NOT_STARTED = 126
+SAVED_STATUS = 75  # yod's, behind a checkpoint that ends the job
+_AGAIN = "YOD_RESTART_COUNT"
+_COUNT_BYTES = 8  # of the lock, see partition/savers/script.py
 HELP = f"""usage: yod-cr {{options of yod}} program {{args}}  or  yod-cr --restart DIR
 
   Run yod so that the job can be written down, and end as yod does.
@@ -29,6 +38,7 @@ HELP = f"""usage: yod-cr {{options of yod}} program {{args}}  or  yod-cr --resta
 """
 _HELP = ("-help", "--help", "-h")
 _STOPS = (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
+Again = Callable[[MutableMapping[str, str]], list[str]]  # the words for it; completes what is given
 _OF_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)  # the interpreter ignores them, and yod is not to
 
 
@@ -40,18 +50,77 @@ def main() -> None:
         sys.stdout.write(HELP)
         sys.exit(stdio.ended("yod-cr", 0, 1))
     environment = dict(os.environ)
-    line = [*programs.command_line("yod"), *with_directory(words, environment)]
+    lock = ScriptLock(environment.pop(SAVED_VARIABLE, ""))
+    words = with_directory(words, environment)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    while True:
+        count = lock.count
+        end = _run(words, environment, before)
+        if os.waitstatus_to_exitcode(end) != SAVED_STATUS or lock.count == count:
+            break
+        again = continued(words, environment)
+        lock.wait()
+        words = again(environment)
+    status = os.waitstatus_to_exitcode(end)
+    os._exit(status if status >= 0 else _die(-status))
+
+
+def _run(words: list[str], environment: Mapping[str, str], mask: set[int]) -> int:
+    """Run yod to its end; its wait status."""
+    line = [*programs.command_line("yod"), *words]
     try:
         child = os.posix_spawn(
-            line[0], line, environment, setpgroup=0, setsigmask=before, setsigdef=_OF_PYTHON
+            line[0], line, environment, setpgroup=0, setsigmask=mask, setsigdef=_OF_PYTHON
         )
     except OSError as error:
         stdio.say(f"yod-cr: {line[0]}: {error.strerror}")
         sys.exit(NOT_STARTED)
-    end = Wrapper(child).run()
-    status = os.waitstatus_to_exitcode(end)
-    os._exit(status if status >= 0 else _die(-status))
+    return Wrapper(child).run()
+
+
+class ScriptLock:
+    """The lock of the script that has started this process; it is held while that is written down.
+
+    Args:
+        directory: of the script's checkpoints; empty: it is not written down.
+    """
+
+    def __init__(self, directory: str) -> None:
+        self._fd = -1
+        if directory:
+            try:
+                self._fd = os.open(os.path.join(directory, LOCK), os.O_RDONLY | os.O_CLOEXEC)
+            except OSError:  # we run elsewhere, in a job of that script
+                pass
+
+    @property
+    def count(self) -> bytes:
+        """How often the script was to be written down; it changes before a step is."""
+        return os.pread(self._fd, _COUNT_BYTES, 0) if self._fd >= 0 else b""
+
+    def wait(self) -> None:
+        """Wait until the script is written down, or is not."""
+        fcntl.flock(self._fd, fcntl.LOCK_SH)
+        fcntl.flock(self._fd, fcntl.LOCK_UN)
+
+
+def continued(words: list[str], environment: Mapping[str, str]) -> Again:
+    """How yod goes on that has just ended behind its checkpoint."""
+    from partition.checkpoint import requeued  # few steps do
+
+    given, program = _parsed(words, environment)
+    options = words[: len(words) - len(program)]
+    options = options[:-1] if options[-1:] == ["--"] else options
+    kept = [*given.get("--restart", ()), *given.get("--checkpoint-dir", ())][-1]
+    path = requeued.last_path(kept, environment.get(ALLOCATION_VARIABLE, ""), program)
+
+    def again(environment: MutableMapping[str, str]) -> list[str]:
+        if path and os.path.isdir(path):
+            return [*options, "--restart", path, *program]
+        environment.setdefault(_AGAIN, "1")  # it was removed since: from a later one
+        return words
+
+    return again
 
 
 def with_directory(words: list[str], environment: MutableMapping[str, str]) -> list[str]:
@@ -61,7 +130,7 @@ def with_directory(words: list[str], environment: MutableMapping[str, str]) -> l
         environment: loses the variable that names what the job goes on from.
     """
     restart = environment.pop(RESTART_VARIABLE, "")
-    given = _given(words, environment)
+    given, _ = _parsed(words, environment)
     if "--restart" in given:
         return words
     if restart:
@@ -71,14 +140,17 @@ def with_directory(words: list[str], environment: MutableMapping[str, str]) -> l
     return ["--checkpoint-dir", environment.get(DIRECTORY_VARIABLE) or DIRECTORY, *words]
 
 
-def _given(words: list[str], environment: Mapping[str, str]) -> dict[str, list[str]]:
+def _parsed(
+    words: list[str], environment: Mapping[str, str]
+) -> tuple[dict[str, list[str]], list[str]]:
+    """The options, and the words from the program on."""
     from yod import cli
 
     copy = {os.fsencode(name): os.fsencode(value) for name, value in environment.items()}
     try:
-        return cli.parse(list(words), copy)[0]
+        return cli.parse(list(words), copy)
     except YodError:  # yod says what is wrong
-        return {}
+        return {}, []
 
 
 class Wrapper:

@@ -22,6 +22,8 @@ def why_not(program: str) -> str:
         return f"there is no criu here: {GET_IT}"
     if os.geteuid() != 0:
         return "criu needs root"
+    if os.readlink("/proc/self") != str(os.getpid()):
+        return ""  # below a script that is written down itself: its broker has tried, on this host
     try:
         done = subprocess.run(
             (program, "check"), capture_output=True, text=True, timeout=_CHECK_S, check=False
@@ -54,10 +56,12 @@ def dump_command(
     *,
     script: str = "",
     has_connections: bool = False,
+    is_left_stopped: bool = False,
 ) -> list[str]:
     """Writes a process and all below it to a directory; they go on.
 
     Args:
+        is_left_stopped: they do not, until they get SIGCONT.
         has_connections: over TCP, with one another.
         script: a program that is run before they do; empty: none.
     """
@@ -68,7 +72,7 @@ def dump_command(
         f"--images-dir={directory}",
         f"--log-file={DUMP_LOG}",
         "-v1",
-        "--leave-running",
+        "--leave-stopped" if is_left_stopped else "--leave-running",
         "--file-locks",
         "--link-remap",
         f"--ghost-limit={_GHOST_BYTES}",

@@ -29,12 +29,12 @@ TREE = "tree"  # where its images are, how many ranks have them, and its process
 # By native/init/fds.h: the pipes, as the file names them, and two descriptors of processes.
 _PMI_FD = 60
 _PIPES = {0: 0, 1: 1, 2: 2, _PMI_FD: 3, 61: 4}
-_FIRST_FD, _PROGRAM_FD = 62, 63
+FIRST_FD, PROGRAM_FD = 62, 63
 _TREE_VARIABLE = "YOD_TREE"  # process 1 of what is written down, for yod-init
 _HELD_VARIABLE = "YOD_HELD"  # the file whose lock it waits for before they go on
 _FIRST_IMAGE = "core-1.img"  # of process 1
 _LINE_BYTES = 1 << 16
-_CRIU_WORD, _HOW_WORD = 1, 2  # of yod-init's words
+CRIU_WORD, _HOW_WORD = 1, 2  # of yod-init's words
 
 
 def dump(
@@ -194,9 +194,9 @@ class _Dumps:
         try:
             for rank, program in tree.programs.items():
                 unix_pid, path = self._unix_pids[rank], self._paths[rank]
-                words = _words(unix_pid)
-                where = f"{os.path.basename(images)} {len(tree.programs)} {_inner_pid(program)}\n"
-                _write(os.path.join(path, STREAMS), _streams(unix_pid))
+                words = words_of(unix_pid)
+                where = f"{os.path.basename(images)} {len(tree.programs)} {inner_pid(program)}\n"
+                _write(os.path.join(path, STREAMS), streams_of(unix_pid))
                 _write(os.path.join(path, TREE), where)
             if why := _outside(tree):
                 self._trouble = self._trouble or why
@@ -218,7 +218,7 @@ class _Dumps:
         script = words[0] if tree.is_world or self._holding is not None else ""
         process = subprocess.Popen(
             criu.dump_command(
-                words[_CRIU_WORD],
+                words[CRIU_WORD],
                 tree.first,
                 images,
                 script=script,
@@ -244,10 +244,7 @@ class _Dumps:
     def _ended(self, tree: _Tree, process: subprocess.Popen[bytes]) -> None:
         status = process.wait()
         if status and not self._trouble:
-            if status < 0:
-                why = f"criu was ended by {signal.Signals(-status).name}"
-            else:
-                why = criu.why(os.path.join(self._paths[min(tree.programs)], criu.DUMP_LOG))
+            why = why_of(status, self._paths[min(tree.programs)])
             self._trouble = f"{tree.name}: criu cannot write it down: {why}"
 
     def _hear(self) -> None:
@@ -272,17 +269,24 @@ def _trees(unix_pids: dict[int, int]) -> list[_Tree]:
     trees: dict[int, _Tree] = {}
     for rank in sorted(unix_pids):
         try:
-            first = _shown(unix_pids[rank], _FIRST_FD)
-            program = _shown(unix_pids[rank], _PROGRAM_FD)
+            first = process_shown(unix_pids[rank], FIRST_FD)
+            program = process_shown(unix_pids[rank], PROGRAM_FD)
         except (FileNotFoundError, ProcessLookupError):
             first = program = -1
         if min(first, program) < 0:
             raise NotSavedError(_has_ended(rank))
-        has_server = _words(unix_pids[rank])[_HOW_WORD].partition(" ")[2].startswith("pmix")
+        has_server = words_of(unix_pids[rank])[_HOW_WORD].partition(" ")[2].startswith("pmix")
         is_world = has_server or os.path.lexists(f"/proc/{unix_pids[rank]}/fd/{_PMI_FD}")
         tree = trees.setdefault(first, _Tree(first, is_world, has_server))
         tree.programs[rank] = program
     return list(trees.values())
+
+
+def why_of(status: int, images: str) -> str:
+    """Why a dump has failed, by how criu has ended and what is in its log."""
+    if status < 0:
+        return f"criu was ended by {signal.Signals(-status).name}"
+    return criu.why(os.path.join(images, criu.DUMP_LOG))
 
 
 def in_the_way(unix_pids: dict[int, int]) -> str:
@@ -308,12 +312,12 @@ def _has_ended(rank: int) -> str:
     return f"rank {rank} has ended while it was written down"
 
 
-def _shown(unix_pid: int, fd: int) -> int:
+def process_shown(unix_pid: int, fd: int) -> int:
     """The process that a descriptor of another one is of; -1: it has ended."""
     return int(_field(f"/proc/{unix_pid}/fdinfo/{fd}", "Pid:")[0])
 
 
-def _inner_pid(unix_pid: int) -> int:
+def inner_pid(unix_pid: int) -> int:
     return int(_field(f"/proc/{unix_pid}/status", "NSpid:")[-1])
 
 
@@ -323,12 +327,12 @@ def _field(path: str, name: str) -> list[str]:
     return found[0]
 
 
-def _words(unix_pid: int) -> list[str]:
+def words_of(unix_pid: int) -> list[str]:
     with open(f"/proc/{unix_pid}/cmdline", "rb") as file:
         return [os.fsdecode(word) for word in file.read().split(b"\0")]
 
 
-def _streams(unix_pid: int) -> str:
+def streams_of(unix_pid: int) -> str:
     """A line for each pipe of the rank's to elsewhere, and each pipe once."""
     names: dict[str, int] = {}
     for fd, number in _PIPES.items():

@@ -42,27 +42,41 @@ def of_ranks(roots: Mapping[int, int], connected: Collection[int] = ()) -> str:
     """
     found: list[str] = []
     for rank, root in sorted(roots.items()):
-        own: dict[str, None] = {}
-        for unix_pid in (root, *_below(root)):
-            with suppress(*_GONE):
-                own.update(dict.fromkeys(_of_process(unix_pid, rank in connected)))
-        if own:
-            some = list(own)[:_NAMED_COUNT]
-            some += [f"{len(own) - len(some)} more"] if len(own) > len(some) else []
-            found.append(f"rank {rank}: criu cannot write it down: {', '.join(some)}")
+        if why := of_tree(root, is_connected=rank in connected):
+            found.append(f"rank {rank}: {why}")
     more = f"; {len(found) - _NAMED_COUNT} more ranks" if len(found) > _NAMED_COUNT else ""
     return "; ".join(found[:_NAMED_COUNT]) + more
 
 
-def _below(unix_pid: int) -> Iterator[int]:
+def of_tree(root: int, *, is_connected: bool = False, without: Collection[int] = ()) -> str:
+    """What of a process and all below it stands in the way; empty: nothing that is known of.
+
+    Args:
+        is_connected: connections by TCP do not.
+        without: processes that do not count, with all below them.
+    """
+    own: dict[str, None] = {}
+    for unix_pid in (root, *below(root, without)):
+        with suppress(*_GONE):
+            own.update(dict.fromkeys(_of_process(unix_pid, is_connected)))
+    if not own:
+        return ""
+    some = list(own)[:_NAMED_COUNT]
+    some += [f"{len(own) - len(some)} more"] if len(own) > len(some) else []
+    return f"criu cannot write it down: {', '.join(some)}"
+
+
+def below(unix_pid: int, without: Collection[int] = ()) -> Iterator[int]:
+    """The processes below one, but for some and what is below them."""
     children: list[int] = []
     with suppress(*_GONE):
         for thread in os.listdir(f"/proc/{unix_pid}/task"):
             with open(f"/proc/{unix_pid}/task/{thread}/children", encoding="ascii") as file:
                 children += map(int, file.read().split())
     for child in children:
-        yield child
-        yield from _below(child)
+        if child not in without:
+            yield child
+            yield from below(child, without)
 
 
 def _of_process(unix_pid: int, is_connected: bool) -> Iterator[str]:

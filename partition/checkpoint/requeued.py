@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 from native.text import shown
-from partition.checkpoint import finding, preparing
+from partition.checkpoint import files, finding, preparing
 from partition.checkpoint.preparing import Restarted
 from yod.plan.checkpoint import Backend, Checkpointing
 from yod.plan.invocation import Invocation
@@ -36,6 +37,27 @@ def last(chosen: Checkpointing, members: list[Member], invocation: Invocation) -
         if words == [(each.spec.size, each.words) for each in recipe.members]:
             return preparing.restarted(found.path, may_lack=False)
     return None
+
+
+def last_path(kept: str, job_id: str, words: Sequence[str]) -> str:
+    """The checkpoint that a step has made just now; empty: there is none.
+
+    Args:
+        kept: where it keeps them, or one of them that it went on from.
+        job_id: whose step it is.
+        words: of its program; empty: any.
+    """
+    path = os.path.abspath(kept)
+    if os.path.basename(path).startswith(files.PREFIX):
+        path = os.path.dirname(path)
+    if not os.path.isdir(path):
+        return ""
+    for found in finding.all_in(path):
+        if found.manifest is None or found.manifest.recipe.batch_job != job_id:
+            continue
+        if not words or list(found.manifest.recipe.members[0].words) == list(words):
+            return found.path
+    return ""
 
 
 def told(found: Restarted, invocation: Invocation) -> str:

@@ -3,6 +3,9 @@ YOD_PARTITION, the state file of ``yodctl up``, a cplant-host file that CPLANT_H
 the partition that root runs on this host, the site's cplant-host file; with none of them it is
 the embedded one.
 
+An address ``file:PATH`` is that which a file has in its first line, with the path of the key in the
+second: a script that is brought back finds where its allocation is now.
+
 A key is in the file that YOD_KEY_FILE names, else where keys are by default.
 
 A chosen partition that does not answer is an error; yod never falls back to another one.
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
 
 EMBEDDED = "embedded"
 BATCH = "batch"  # the nodes of the batch job that this is
+IN_FILE = "file:"  # before the path of a file that has the address
 HOST_FILE_VARIABLE = "CPLANT_HOST_FILE"
 HOST_FILE_DEFAULT = "/etc/yod/cplant-host"
 
@@ -172,6 +176,8 @@ def _where(address: str, source: str, key_file: str, place: str = "") -> Where:
     """
     if address == EMBEDDED:
         return Where(EMBEDDED)
+    if address.startswith(IN_FILE):
+        address, key_file = _read_place(address.removeprefix(IN_FILE), source)
     if not address.startswith("unix:"):
         host, colon, port = address.rpartition(":")
         if not (colon and host and port.isascii() and port.isdecimal() and 0 < int(port) < 65536):
@@ -180,6 +186,22 @@ def _where(address: str, source: str, key_file: str, place: str = "") -> Where:
                 f"{place or source} {shown(address)}: {why}; use host:port, unix:PATH or embedded"
             )
     return Where(f"{shown(address)} ({source})", address, key_file)
+
+
+def _read_place(path: str, source: str) -> tuple[str, str]:
+    """The address and the key file that a file names.
+
+    Raises:
+        PartitionError: it cannot be read, or names none.
+    """
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            lines = file.read().splitlines()
+    except OSError as error:
+        raise PartitionError(f"{source} {IN_FILE}{shown(path)}: {error.strerror}") from None
+    if len(lines) != 2:
+        raise PartitionError(f"{source} {IN_FILE}{shown(path)}: no address and key file")
+    return lines[0], lines[1]
 
 
 def _site(environment: Mapping[str, str], key_file: str) -> Where | None:

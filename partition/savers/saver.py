@@ -80,14 +80,27 @@ def _done(words: Sequence[str]) -> str:
             if why := criu.why_not(program):
                 raise NotSavedError(why)
             return "0 \n"
+        case ["look-script", unix_pid, job_id, directory]:
+            from partition.savers import script  # likewise
+
+            script.look(int(unix_pid), job_id, directory)
+            return "0 \n"
+        case ["script", unix_pid, job_id, directory]:
+            from partition.savers import script  # likewise
+
+            size, path = script.save(int(unix_pid), job_id, directory, _recipe())
+            return f"{size} {os.fsencode(path).decode(errors='surrogateescape')}\n"
         case ["commit", attempt, keep, directory, collecting]:
-            try:
-                recipe = json.decode(given(), type=files.Recipe)
-            except DecodeError as error:
-                raise NotSavedError(f"no recipe: {error}") from None
-            size, path = commit(recipe, int(attempt), int(keep), directory, collecting)
+            size, path = commit(_recipe(), int(attempt), int(keep), directory, collecting)
             return f"{size} {os.fsencode(path).decode(errors='surrogateescape')}\n"
     raise NotSavedError(f"a saver cannot {' '.join(words)!r}")
+
+
+def _recipe() -> files.Recipe:
+    try:
+        return json.decode(given(), type=files.Recipe)
+    except DecodeError as error:
+        raise NotSavedError(f"no recipe: {error}") from None
 
 
 def _collected(words: Sequence[str]) -> int:
