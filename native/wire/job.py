@@ -61,6 +61,7 @@ class Shown(Reply, frozen=True, tag="shown"):
         unix_pid: of the process that runs the launch.
         time_s: how long an allocation may last; 0: any time. None: it is none, or its time
             cannot be changed here.
+        is_saved_whole: a script, which is written down with its steps.
     """
 
     id: Name
@@ -75,6 +76,7 @@ class Shown(Reply, frozen=True, tag="shown"):
     elapsed_s: Seconds
     unix_pid: UnixPid
     time_s: Seconds | None = None
+    is_saved_whole: bool = False
 
 
 class Accepted(Reply, frozen=True, tag="accepted"):

@@ -155,6 +155,7 @@ class Batch:
         self._stack = ExitStack()
         self._errors: list[str] = []
         self._is_told_to_end = False
+        self._on_checkpoint: Callable[[bool, bool], None] | None = None
 
     def __enter__(self) -> Batch:
         work, stack = self._work, self._stack
@@ -184,6 +185,7 @@ class Batch:
             on_tell=self._tell,
             entrance=self._begun.entrance(given.key) if self._begun else None,
             open_again=lambda grant: GrantedPartition(given.bebopd, limits, grant),
+            on_checkpoint=self._on_checkpoint,
         )
         stack.callback(self._driver.close)
         self._watch = reactor.watch(0, self._read)
@@ -196,6 +198,15 @@ class Batch:
     def _tenant(self, limits: Limits) -> Script | Detached:
         """What has the allocation."""
         task, reactor = self._work.task, self._reactor
+        if self._begun is not None and task.checkpoints:
+            from partition.batch.saved import SavedScript, prepared  # few jobs are
+
+            container = prepared(self._work)
+            saved = SavedScript(
+                self._work, self._begun, reactor, self._script_ended, container, self._saved
+            )
+            self._on_checkpoint = saved.checkpoint
+            return saved
         if self._begun is not None:
             return Script(task, self._begun, reactor, self._script_ended)
         detached = Detached(
@@ -255,6 +266,9 @@ class Batch:
             self._errors.append(tell.text)
             if isinstance(self._script, Detached):
                 self._script.say(f"job {self._work.given.job_id}: {tell.text}")
+
+    def _saved(self, is_trial: bool, path: str, trouble: str) -> None:
+        self._driver.checkpoint_told(is_trial, path, trouble)
 
     def _script_ended(self, wait_status: int) -> None:
         self._driver.command_ended(exit_status(wait_status))

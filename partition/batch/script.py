@@ -52,20 +52,20 @@ class Script:
         self._reactor.on_child(self._unix_pid, self._ended)
         if self._begun.is_held:
             with suppress(BrokenPipeError):  # it has been killed
-                os.write(self._begun.go, b"g")
+                os.write(self._begun.go, self._word)
             os.close(self._begun.go)
 
     def signal(self, *numbers: int) -> None:
         """Send signals to it and to what it has started in its group."""
-        if self._unix_pid:
+        if first := self._first:
             for number in numbers:
                 with suppress(ProcessLookupError):
-                    os.killpg(self._unix_pid, number)
+                    os.killpg(first, number)
 
     def signal_alone(self, number: int) -> None:
         """Send a signal to its first process."""
-        if self._unix_pid:
-            os.kill(self._unix_pid, number)  # a child that is not reaped keeps its id
+        if first := self._first:
+            os.kill(first, number)  # a child that is not reaped keeps its id
 
     def suspend(self, is_on: bool) -> None:
         """Stop its group, with the yods in it; or continue it."""
@@ -74,6 +74,16 @@ class Script:
     def hang_up(self) -> None:
         """Tell it that the allocation is over."""
         self.signal(signal.SIGTERM, signal.SIGCONT)
+
+    @property
+    def _first(self) -> int:
+        """Its first process, which leads its group; 0: it does not run."""
+        return self._unix_pid
+
+    @property
+    def _word(self) -> bytes:
+        """What one that is held is told."""
+        return b"g"
 
     def _ended(self, status: int) -> None:
         self._unix_pid = 0

@@ -132,6 +132,8 @@ class Driver:
         on_tell: takes each line for the user as well.
         entrance: at which yods have been told to find the allocation; None: any.
         open_again: opens another port to the partition's bebopd; None: it keeps no history.
+        on_checkpoint: called when a command asks for what has the allocation to be written down,
+            with whether it ends behind that, and whether it is a trial; None: it cannot be.
 
     Attributes:
         status: how this process is to end; None: not yet.
@@ -154,6 +156,7 @@ class Driver:
         on_tell: Callable[[Tell], None] = lambda tell: None,
         entrance: Entrance | None = None,
         open_again: Callable[[Grant], Opened] | None = None,
+        on_checkpoint: Callable[[bool, bool], None] | None = None,
     ) -> None:
         self.status: int | None = None
         self._machine = machine
@@ -169,6 +172,7 @@ class Driver:
         self._on_tell = on_tell
         self._entrance = entrance
         self._open_again = open_again
+        self._on_checkpoint = on_checkpoint
         self._command: Tenant = tenant or (
             Command(wanted.words, environment, reactor, self.command_ended)
             if wanted.words
@@ -271,6 +275,7 @@ class Driver:
                 end=lambda: self._machine.end,
                 open_again=self._open_again,
                 entrance=self._entrance,
+                on_checkpoint=self._on_checkpoint,
             )
             self._nodes.start()
         except YodError as error:
@@ -294,6 +299,11 @@ class Driver:
         if self._wanted.time_s == inf:
             return {}
         return {"YOD_END_TIME": str(int(time.time() + self._wanted.time_s))}
+
+    def checkpoint_told(self, is_trial: bool, path: str, trouble: str) -> None:
+        """Answer the commands that have asked for a checkpoint, or whether one could be made."""
+        if self._nodes is not None:
+            self._nodes.checkpoint_told(is_trial, path, trouble)
 
     def command_ended(self, status: int) -> None:
         """The command has ended with this exit status."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -34,7 +35,15 @@ from partition.find.remote import facing_node
 from yod import launching
 from yod.host import own
 from yod.launch.closing import LOG_VARIABLE, NO_LOG
-from yod.launch.events import Interrupted, SignalToPass, SuspensionAsked, TimeLimitAsked
+from yod.launch.events import (
+    Checked,
+    CheckpointAsked,
+    Checkpointed,
+    Interrupted,
+    SignalToPass,
+    SuspensionAsked,
+    TimeLimitAsked,
+)
 from yod.plan.invocation import Invocation
 from yod.plan.plan import Member, Options
 from yod.plan.reach import Reach
@@ -72,6 +81,8 @@ class AllocatedNodes:
         open_again: opens another port to that bebopd, which is told of steps; None: it is
             told of none.
         entrance: at which yods have been told to find us; None: any.
+        on_checkpoint: called when a command asks for a checkpoint of what has the allocation;
+            None: it cannot be written down.
     """
 
     def __init__(
@@ -94,6 +105,7 @@ class AllocatedNodes:
         end: Callable[[], JobEnd],
         open_again: Callable[[Grant], Opened] | None,
         entrance: Entrance | None = None,
+        on_checkpoint: Callable[[bool, bool], None] | None = None,
     ) -> None:
         self.job_id = ""
         self._grant = grant
@@ -106,6 +118,7 @@ class AllocatedNodes:
         self._on_cancel = on_cancel
         self._on_suspend = on_suspend
         self._on_limit = on_limit
+        self._on_checkpoint = on_checkpoint
         self._stack = ExitStack()
         host = "127.0.0.1" if reach is None else facing_node(grant.nodes[0])
         self._bebopd = AllocationPartition(host, reactor, limits, entrance)
@@ -128,6 +141,7 @@ class AllocatedNodes:
         )
         self._stack.callback(self._launching.close)
         self._launching.driver.machine.report.stands_for = end
+        self._launching.driver.machine.is_saved_whole = on_checkpoint is not None
         self._steps = EndedSteps(grant.job_id, grant.attempt)
         self._telling = (
             Telling(self._steps, partial(open_again, grant), reactor) if open_again else None
@@ -190,6 +204,11 @@ class AllocatedNodes:
         """Show commands the time limit of the allocation; None: they cannot change it."""
         self._launching.driver.machine.time_s = 0.0 if limit_s == inf else limit_s
 
+    def checkpoint_told(self, is_trial: bool, path: str, trouble: str) -> None:
+        """Answer the commands that have asked for a checkpoint, or whether one could be made."""
+        told = Checked(trouble) if is_trial else Checkpointed(os.fsencode(path), trouble)
+        self._launching.driver.on_told(told)
+
     def end(self) -> None:
         """End the PCTs, and with them all steps; a second time: kill them."""
         self._cancellation.begin("the end of the allocation")
@@ -223,6 +242,8 @@ class AllocatedNodes:
                 self.signal_steps(number)
             case TimeLimitAsked(time_s):
                 self._on_limit(time_s)
+            case CheckpointAsked(ends, is_trial=is_trial) if self._on_checkpoint is not None:
+                self._on_checkpoint(ends, is_trial)
 
     def _over(self) -> None:
         result = self._launching.driver.result

@@ -32,9 +32,13 @@ def checkpoint(job_ids: tuple[str, ...], ends: bool, is_trial: bool, partition: 
     """Write jobs down that run with --checkpoint-dir, and wait until that is done.
 
     A batch job or an allocation is its steps whose yods run on this host: all of them are
-    written down, or, if one of them cannot be, none.
+    written down, or, if one of them cannot be, none. A job whose script is written down by
+    CRIU is the script, with its steps.
     """
     wanted = with_steps(job_ids)
+    for answer in ask([each for each in wanted if wanted[each] != [each]], job.Show(), None):
+        if isinstance(answer.reply, job.Shown) and answer.reply.is_saved_whole:
+            wanted[answer.id] = [answer.id]
     whole = {job_id: steps for job_id, steps in wanted.items() if steps != [job_id]}
     failed: dict[str, str] = {}
     if whole and not is_trial:

@@ -157,6 +157,10 @@ def _read(
     is_exclusive = bool(given.get("is_exclusive")) or "--exclusive" in said
     is_held = bool(given.get("is_held")) or "-hold" in said
     requeue_lost = bool(given.get("requeue_lost")) or "--requeue" in said
+    if chosen["checkpoints"] is not None:
+        from partition.submit import saved  # few scripts are
+
+        saved.prepare(chosen)
     time_text = chosen["time_text"]
     time_s = None if time_text is None else directives.time_s(time_text)
     now = datetime.now()
@@ -178,6 +182,7 @@ def _read(
         is_held,
         terms_of(*(chosen[name] for name in _TERMS), requeue_lost=requeue_lost),
         chosen["systems"] or "",
+        chosen["checkpoints"] or "",
     )
     if given.get("queue") or given.get("account"):
         read.habits = []

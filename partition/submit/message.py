@@ -105,6 +105,7 @@ def submission(
     is_held: bool = False,
     terms: Terms = NO_TERMS,
     systems: str = "",
+    checkpoints: str = "",
 ) -> Submit:
     """The message that hands a job in, with what this process has of its user.
 
@@ -113,6 +114,7 @@ def submission(
         partition: that the user has named, and steps and jobs of the script are to find.
         systems: whose variables the script is to find, beside ours; see
             :mod:`partition.submit.dialects`.
+        checkpoints: directory in which CRIU writes the script down; empty: it does not.
 
     Raises:
         UsageError: it is too large, or the directory is none.
@@ -139,6 +141,7 @@ def submission(
             umask=umask & 0o777,
             output=os.fsencode(output),
             warning=warning,
+            checkpoints=os.fsencode(os.path.join(where, checkpoints) if checkpoints else ""),
         )
     )
     if len(task) > TASK_MAX_BYTES:

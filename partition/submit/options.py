@@ -66,6 +66,7 @@ OPTIONS = {  # in the order of the help
     "nice": Option(("-nice", "--nice"), True, "Give up so many points of priority.", "N"),
     "requeue_on": Option(("--requeue-on",), True, "Then it waits again: 75.", "STATUS"),
     "requeue_lost": Option(("--requeue",), False, "It does when nodes are lost."),
+    "checkpoints": Option(("--checkpoint-dir",), True, "CRIU writes the script down there.", "DIR"),
     "after": Option(("--after",), True, "When other jobs have ended well.", "afterok:ID"),
     "begin": Option(("-begin", "--begin", "-b"), True, "Not before: 18:30, now+2:00:00.", "WHEN"),
     "deadline": Option(("-deadline", "--deadline"), True, "Over by then, or not begun.", "WHEN"),

@@ -137,6 +137,7 @@ class Status:
             elapsed_s=0.0 if running is None else max(0.0, now - running),
             unix_pid=self._unix_pid,
             time_s=machine.time_s,
+            is_saved_whole=machine.is_saved_whole,
         )
 
 

@@ -87,10 +87,12 @@ class Launch:
     Attributes:
         report: what became of the ranks; complete in phase DONE.
         time_s: the time limit of the allocation whose PCTs are the ranks; see ``job.Shown``.
+        is_saved_whole: what has that allocation is written down by others; likewise.
     """
 
     def __init__(self, plan: Plan, limits: Limits, bebopd: PortalId, bebopd_name: str) -> None:
         self.time_s: float | None = None
+        self.is_saved_whole = False
         self.report = report = Report(plan.names, tuple(spec.size for spec in plan.specs))
         self._progress = progress = Progress(limits.notice_s)
         self._tree = tree = Tree()
@@ -150,7 +152,7 @@ class Launch:
 
     def why_no_checkpoint(self, *, ends: bool = False) -> str:
         """Why none can be begun now; empty: one can, or the job can end behind one."""
-        return self._checkpoints.why_not(ends=ends)
+        return "" if self.is_saved_whole else self._checkpoints.why_not(ends=ends)
 
     def progress(self, now: float) -> str:
         """How far the launch is, for a user who waits; empty: nobody waits for it."""

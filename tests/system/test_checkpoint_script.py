@@ -1,0 +1,232 @@
+"""A batch script is written down by CRIU as a whole, and goes on where it was."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.support.batch import Jobs
+from tests.support.criu import needs_criu
+from tests.support.partition import drained
+from tests.support.wait import wait_until
+from tests.system.test_checkpoint import Study
+from tests.system.test_checkpoint_moves import QUEUES
+
+pytestmark = pytest.mark.usefixtures("needs_root")
+
+# A line for each step that the file `limit` allows, and a child at any time.
+COUNT = """
+i=0
+while [ $i -lt 6 ]; do
+    if [ $i -lt "$(cat limit)" ]; then i=$((i + 1)); echo "at $i"; else sleep 0.02; fi
+done
+"""
+
+
+class Scripts:
+    """Jobs whose scripts are written down, below `kept`."""
+
+    def __init__(self, jobs: Jobs) -> None:
+        self.jobs = jobs
+        self.place = jobs.directory
+        self.kept = self.place / "kept"
+        self.env = {"YOD_CRIU": needs_criu()}
+        self.let(3)
+
+    def let(self, steps: int) -> None:
+        other = self.place / "limit.new"
+        other.write_text(str(steps))
+        other.rename(self.place / "limit")
+
+    def submit(self, text: str = COUNT, *words: str, env: dict[str, str] | None = None) -> str:
+        words = ("--checkpoint-dir", "kept", *words)
+        return self.jobs.submit(*words, text=text, env=self.env if env is None else env)
+
+    def awaits(self, job_id: str, text: str) -> None:
+        wait_until(lambda: self.jobs.says(job_id, text), what=f"{text!r} in the output")
+
+    def checkpoint(self, job_id: str, *words: str) -> None:
+        done = self.jobs.yodjob("checkpoint", *words, job_id)
+        assert (done.status, done.err) == (0, ""), done
+
+    def newest(self, job_id: str) -> Path:
+        return max((self.kept / f"{job_id}.0").glob("checkpoint.*"))
+
+    def ends(self, job_id: str) -> tuple[int, str]:
+        """Its status and its output."""
+        status = self.jobs.wait(job_id)
+        return status, self.jobs.output(job_id)
+
+
+@pytest.fixture
+def scripts(jobs: Jobs) -> Scripts:
+    return Scripts(jobs)
+
+
+def lines(first: int, last: int) -> str:
+    return "".join(f"at {n}\n" for n in range(first, last + 1))
+
+
+def test_a_script_goes_on_in_the_middle_with_each_line_once(scripts):
+    job_id = scripts.submit()
+    scripts.awaits(job_id, "at 3\n")
+    scripts.checkpoint(job_id, "--kill")
+    scripts.let(6)
+    assert scripts.ends(job_id) == (0, lines(1, 6))
+    (kept,) = (scripts.kept / f"{job_id}.0").glob("checkpoint.*")
+    assert kept.name == "checkpoint.1"
+    shown = scripts.jobs.yodjob("show", "--events", job_id).out
+    assert "waits again (1): its script ended with 75" in shown
+
+
+def test_a_script_goes_on_behind_its_checkpoint(scripts):
+    job_id = scripts.submit()
+    scripts.awaits(job_id, "at 3\n")
+    assert scripts.jobs.yodjob("checkpoint", "--check", job_id).out.endswith(" can be made\n")
+    assert not list((scripts.kept / f"{job_id}.0").glob("checkpoint.*"))
+    scripts.checkpoint(job_id)
+    scripts.let(6)
+    status, output = scripts.ends(job_id)
+    path = scripts.kept / f"{job_id}.0" / "checkpoint.1"
+    assert (status, output) == (
+        0,
+        f"{lines(1, 3)}yodjob: job {job_id}: {path}\n{lines(4, 6)}",
+    )
+
+
+def test_a_script_comes_back_on_another_node_and_its_steps_find_the_allocation(scripts):
+    jobs = scripts.jobs
+    step = "yod -sz 1 sh -c 'echo step on $YOD_NODE_NAME'"
+    job_id = scripts.submit(f"{COUNT}\n{step}")
+    scripts.awaits(job_id, "at 3\n")
+    (node,) = jobs.row(job_id)["nodes"]
+    with drained(jobs.partition, node):
+        scripts.checkpoint(job_id, "--kill")
+        scripts.let(6)
+        status, output = scripts.ends(job_id)
+        assert jobs.row(job_id)["nodes"] == [1 - node]
+    assert (status, output[: len(lines(1, 6))]) == (0, lines(1, 6))
+    assert output[len(lines(1, 6)) :].startswith("step on ")
+
+
+def test_a_step_below_yod_cr_comes_back_with_its_script(scripts):
+    study = Study(scripts.jobs.partition, scripts.place)
+    step = f"yod-cr -sz 1 {shlex.join(study.words(4))}"
+    job_id = scripts.submit(f"echo before\n{step}\necho after $?")
+    says = partial(scripts.awaits, job_id)
+    says("rank 0 at 2\n")
+    scripts.checkpoint(job_id, "--kill")
+    says("rank 0 begins at 2\n")
+    study.let(4)
+    status, output = scripts.ends(job_id)
+    assert status == 0
+    assert [output.count(f"rank 0 at {n}\n") for n in range(1, 5)] == [1] * 4
+    assert (output.count("before\n"), output.count("after 0\n")) == (1, 1)
+
+
+def test_a_script_and_its_step_by_criu_come_back_again_and_again(scripts):
+    step = f"yod-cr --checkpoint-by criu -sz 1 sh -c {shlex.quote(COUNT)}"
+    job_id = scripts.submit(f"echo before\n{step}\necho after $?")
+    for last in (3, 4, 5):
+        scripts.let(last)
+        scripts.awaits(job_id, f"at {last}\n")
+        scripts.checkpoint(job_id, "--kill")
+    scripts.let(6)
+    status, output = scripts.ends(job_id)
+    assert status == 0
+    assert [output.count(f"at {n}\n") for n in range(1, 7)] == [1] * 6
+    assert (output.count("before\n"), output.count("after 0\n")) == (1, 1)
+    names = sorted(each.name for each in (scripts.kept / f"{job_id}.0").glob("checkpoint.*"))
+    assert names == ["checkpoint.2", "checkpoint.3"]
+
+
+def test_a_step_below_yod_cr_goes_on_where_its_script_does(scripts):
+    study = Study(scripts.jobs.partition, scripts.place)
+    step = f"yod-cr -sz 1 {shlex.join(study.words(4))}"
+    job_id = scripts.submit(f"{step}\necho after $?")
+    scripts.awaits(job_id, "rank 0 at 2\n")
+    scripts.checkpoint(job_id, "--check")
+    scripts.checkpoint(job_id)
+    scripts.awaits(job_id, "rank 0 begins at 2\n")
+    study.let(4)
+    status, output = scripts.ends(job_id)
+    assert (status, output.count("after 0\n")) == (0, 1)
+    assert [output.count(f"rank 0 at {n}\n") for n in (3, 4)] == [1, 1]
+
+
+def test_what_cannot_be_written_down_is_named_and_the_script_runs_on(scripts):
+    job_id = scripts.submit("yod -sz 1 sh -c 'echo ready; until [ -e over ]; do sleep 0.1; done'")
+    scripts.awaits(job_id, "ready\n")
+    for words in (("--check",), (), ("--kill",)):
+        done = scripts.jobs.yodjob("checkpoint", *words, job_id)
+        why = f"{job_id}.1: its yod is not below yod-cr, and has connections"
+        assert (done.status, done.err) == (1, f"yodjob: {job_id}: no checkpoint: {why}\n")
+    (scripts.place / "over").touch()
+    assert scripts.ends(job_id)[0] == 0
+
+
+def test_a_script_runs_on_when_criu_is_killed(scripts):
+    killed = scripts.place / "criu"
+    killed.write_text(f'#!/bin/sh\n[ $1 != dump ] || kill -9 $$\nexec {needs_criu()} "$@"\n')
+    killed.chmod(0o755)
+    job_id = scripts.submit(env={"YOD_CRIU": str(killed)})
+    scripts.awaits(job_id, "at 3\n")
+    done = scripts.jobs.yodjob("checkpoint", "--kill", job_id)
+    why = "criu cannot write it down: criu was ended by SIGKILL"
+    assert (done.status, done.err) == (1, f"yodjob: {job_id}: no checkpoint: {why}\n")
+    scripts.let(6)
+    status, output = scripts.ends(job_id)
+    assert (status, output.count("at ")) == (0, 6)
+    assert f"yodjob: job {job_id}: no checkpoint of the script: {why}\n" in output
+
+
+def test_a_job_whose_checkpoint_was_changed_ends_and_says_so(scripts):
+    jobs = scripts.jobs
+    job_id = scripts.submit()
+    scripts.awaits(job_id, "at 3\n")
+    with drained(jobs.partition, 0), drained(jobs.partition, 1):
+        scripts.checkpoint(job_id, "--kill")
+        changed = scripts.newest(job_id) / "rank.0" / "inventory.img"
+        changed.write_bytes(changed.read_bytes() + b"more")
+    assert jobs.wait(job_id) == 125
+    row = jobs.row(job_id)
+    assert row["state"] == "FAILED"
+    assert f"{changed}: changed since it was written" in json.dumps(row)
+
+
+def test_a_job_whose_output_was_changed_ends_and_says_so(scripts):
+    jobs = scripts.jobs
+    job_id = scripts.submit()
+    scripts.awaits(job_id, "at 3\n")
+    output = scripts.place / f"yod-{job_id}.out"
+    with drained(jobs.partition, 0), drained(jobs.partition, 1):
+        scripts.checkpoint(job_id, "--kill")
+        output.write_text("else\n")
+    assert jobs.wait(job_id) == 125
+    assert f"{output} is not the output that the script had" in json.dumps(jobs.row(job_id))
+
+
+def test_a_script_begins_on_no_node_without_criu(scripts):
+    job_id = scripts.submit(env={"YOD_CRIU": "/no/criu"})
+    assert scripts.jobs.wait(job_id) == 125
+    assert "--checkpoint-dir: there is no criu here" in json.dumps(scripts.jobs.row(job_id))
+    assert scripts.jobs.output(job_id).count("at ") == 0
+
+
+def test_a_script_that_is_preempted_is_written_down_in_place_of_its_signal(start_local, tmp_path):
+    (tmp_path / "queues.toml").write_text(QUEUES)
+    options = ("--queues", tmp_path / "queues.toml")
+    jobs = Jobs(start_local(1, slots=1, bebopd_options=options), tmp_path)
+    try:
+        scripts = Scripts(jobs)
+        free = scripts.submit(COUNT, "-queue", "free")
+        scripts.awaits(free, "at 3\n")
+        assert jobs.wait(jobs.submit("-queue", "paid", "--wrap", "true")) == 0
+        scripts.let(6)
+        assert scripts.ends(free) == (0, lines(1, 6))
+    finally:
+        jobs.close()
