@@ -17,6 +17,7 @@ from native.errors import UsageError
 from native.text import shown
 
 PREFIX_MIN = 4  # letters of a shortened name
+LISTED_MOST = 20  # options that an error names; of more it names the help
 VERSION = {"package_name": "yod", "message": "%(prog)s %(version)s"}  # for click.version_option
 
 
@@ -261,7 +262,8 @@ def _find(word: str, by_name: dict[str, Option], elsewhere: Callable[[str], str]
         advice = f"did you mean {' or '.join(full[known] for known in near)}?"
     else:
         known = dict.fromkeys(option.spellings[0] for option in by_name.values())
-        advice = f"known: {', '.join(known)}"
+        is_short = len(known) <= LISTED_MOST
+        advice = f"known: {', '.join(known)}" if is_short else "-help lists them"
     raise UsageError(f"{shown(word)}: no such option here; {advice}")
 
 
