@@ -95,7 +95,7 @@ def test_what_an_option_of_another_program_is_here_is_said():
 
 def test_many_options_are_not_listed_in_an_error():
     many = [Option((f"--option{number}",)) for number in range(21)]
-    with pytest.raises(UsageError, match="^-x: no such option here; -help lists them$"):
+    with pytest.raises(UsageError, match=r"^-x: no such option here; -help lists them$"):
         expand(["-x"], many)
 
 
