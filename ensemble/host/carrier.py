@@ -84,7 +84,7 @@ class Carrier:
         finally:
             self._is_handling = False
         self._timer.set(None if self.finished else self.machine.deadline())
-        self._story.progress(self._progress())
+        self._story.progress(self._progress)
 
     def _perform(self, action: j.Action) -> None:
         match action:

@@ -240,11 +240,12 @@ class _Launch:
     def _ended(self) -> None:
         if self._is_over or self._launch is None:
             return
-        result = self._launch.result()
         self._drain()
-        if result.exit_status and (text := "; ".join(result.summary)):
+        ended = self._launch.driver.result
+        assert ended is not None
+        if ended.exit_status and (text := "; ".join(self._launch.result().summary)):
             self._write(2, f"yod: {text}\n".encode())
-        self._end(JobState.FAILED if result.exit_status else JobState.TERMINATED)
+        self._end(JobState.FAILED if ended.exit_status else JobState.TERMINATED)
 
     def _end(self, state: JobState) -> None:
         if self._is_over:

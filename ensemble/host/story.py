@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 _DIM, _RED, _PLAIN, _CLEAR = "\x1b[2m", "\x1b[31m", "\x1b[0m", "\r\x1b[K"
@@ -40,9 +41,9 @@ class Story:
             line = f"yod-ensemble: {text}"
         self._put(2, f"{clear}{line}\n{self._progress}")
 
-    def progress(self, text: str) -> None:
-        """Show a line that is replaced by the next one; only on a terminal."""
-        if self._is_terminal and text != self._progress:
+    def progress(self, make: Callable[[], str]) -> None:
+        """Show a line that is replaced by the next one; only on a terminal is it made."""
+        if self._is_terminal and (text := make()) != self._progress:
             self._progress = text
             self._put(2, f"{_CLEAR}{text}")
 

@@ -12,6 +12,8 @@ from ensemble.messages import Message
 class JobState(Enum):
     """How a job is doing, by its scheduler. The values are on the wire."""
 
+    __hash__ = object.__hash__  # that of Enum is a call of Python for each look into a table
+
     WAITING = 0
     RUNNING = 1
     TERMINATED = 2  # it has ended well

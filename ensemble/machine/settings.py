@@ -39,6 +39,8 @@ class Settings(Struct, frozen=True):
 class Phase(Enum):
     """Where a study is."""
 
+    __hash__ = object.__hash__  # that of Enum is a call of Python for each look into a table
+
     BEGINNING = "beginning"
     AWAITING = "awaiting"
     SERVING = "serving"
