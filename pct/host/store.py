@@ -17,7 +17,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from fcntl import LOCK_EX, LOCK_NB, flock
 from functools import partial
@@ -116,53 +116,76 @@ class Store:
             done: called once, maybe at once; not if the job is dropped before.
             unused: numbers of objects that are passed over.
         """
-        work = self._check(job_id, objects, arguments_first, owner, unused)
-        if self.wait is None or not any(shipped.digest for shipped in objects):
-            self.slices.start(job_id, work, done)
-            return
-        self._awaited.add(job_id)
-        self.wait(partial(self._answered, job_id, work, done))
+
+        def looked(present: tuple[tuple[int, bytes], ...]) -> None:
+            here = {number for number, _ in present}.union(unused)
+            wanted = [number for number in range(len(objects)) if number not in here]
+            if not wanted:
+                done(Checked(present, (), ()))
+                return
+            room = self._make_room(job_id, objects, wanted, arguments_first, owner, present)
+            if self.wait is None or (arguments_first and wanted == [0]):
+                self.slices.start(job_id, room, done)
+                return
+            self._awaited.add(job_id)
+            self.wait(partial(self._answered, job_id, room, done))
+
+        self.slices.start(job_id, self._look(objects, arguments_first, owner, unused), looked)
 
     def _answered(self, job_id: int, work: Work[Checked], done: Callable[[Checked], None]) -> None:
         if job_id in self._awaited:  # it has not ended meanwhile
             self._awaited.discard(job_id)
             self.slices.start(job_id, work, done)
 
-    def _check(
+    def _look(
         self,
-        job_id: int,
         objects: tuple[ShippedObject, ...],
         arguments_first: bool,
         owner: Owner,
         unused: Collection[int],
-    ) -> Work[Checked]:
+    ) -> Work[tuple[tuple[int, bytes], ...]]:
+        """Which objects are on this node; the store is not touched."""
         present: list[tuple[int, bytes]] = []
+        is_first = True
+        for number, shipped in enumerate(objects):
+            if number in unused or (arguments_first and number == 0):
+                continue
+            if shipped.digest:
+                if not is_first:
+                    yield  # there may be many objects
+                is_first = False
+                if not (yield from self._digests.has(shipped, owner)):
+                    continue
+            present.append((number, shipped.path))
+        return tuple(present)
+
+    def _make_room(
+        self,
+        job_id: int,
+        objects: tuple[ShippedObject, ...],
+        wanted: Sequence[int],
+        arguments_first: bool,
+        owner: Owner,
+        present: tuple[tuple[int, bytes], ...],
+    ) -> Work[Checked]:
+        """Reserve room for the objects that are wanted."""
         lacking: list[int] = []
         no_place: list[tuple[int, str]] = []
-        for number, shipped in enumerate(objects):
-            if arguments_first and number == 0:
-                try:
-                    yield from self._reserve_memory(job_id, owner.uid, shipped.size)
-                    lacking.append(0)
-                except OSError as error:
-                    no_place.append((0, _reason(error)))
-                continue
-            if number in unused:
-                continue
-            if not shipped.digest:
-                present.append((number, shipped.path))
-                continue
-            if lacking or no_place or present:
+        for number in wanted:
+            if lacking or no_place:
                 yield  # there may be many objects
-            if (yield from self._digests.has(shipped, owner)):
-                present.append((number, shipped.path))
-                continue
+            shipped = objects[number]
             try:
-                yield from self._reserve(job_id, number, owner.uid, shipped)
+                if arguments_first and number == 0:
+                    yield from self._reserve_memory(job_id, owner.uid, shipped.size)
+                else:
+                    yield from self._reserve(job_id, number, owner.uid, shipped)
                 lacking.append(number)
+            except OSError as error:
+                no_place.append((number, _reason(error)))
             except StoreError as error:
                 no_place.append((number, str(error)))
-        return Checked(tuple(present), tuple(lacking), tuple(no_place))
+        return Checked(present, tuple(lacking), tuple(no_place))
 
     def reserved(self, job_id: int, number: int) -> Reserved:
         """The file of an object."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import mmap
 import os
+import shutil
 import tempfile
 import time
+from _blake2 import blake2b
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -132,6 +134,24 @@ def test_a_job_that_ends_while_its_room_is_allocated_leaves_none(reactor, store,
     store.drop_job(JOB)
     Turns(reactor, disk).until(lambda: not files_of(disk))
     assert answers == []
+
+
+def test_directories_are_asked_before_room_is_taken_and_not_for_what_is_here(reactor, store, disk):
+    asked: list[Callable[[], None]] = []
+    answers: list[object] = []
+    store.wait = asked.append
+    program = Path(shutil.which("true") or "/bin/true").resolve()
+    data, mode = program.read_bytes(), program.stat().st_mode & 0o7777
+    digest = blake2b(data, digest_size=32).digest()
+    here = ShippedObject(os.fsencode(program), len(data), digest, mode)
+    store.check(JOB, (here,), False, MYSELF, answers.append)
+    assert (asked, answers) == ([], [Checked(((0, here.path),), (), ())])
+    store.check(JOB, (here, shipped(disk / "absent", 1)), False, MYSELF, answers.append)
+    Turns(reactor, disk).until(lambda: bool(asked))
+    assert not files_of(disk)
+    asked[0]()
+    Turns(reactor, disk).until(lambda: len(answers) == 2)
+    assert answers[1] == Checked(((0, here.path),), (1,), ())
 
 
 def test_arguments_are_allocated_in_slices_too(reactor, store, disk):
