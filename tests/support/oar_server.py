@@ -113,6 +113,7 @@ class Oar:
         *,
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
+        stdin: int = subprocess.DEVNULL,
     ) -> subprocess.Popen[bytes]:
         """Start a command on the first host, in the directory unless told."""
         pipe = subprocess.PIPE
@@ -122,7 +123,7 @@ class Oar:
             # oarsub takes a job's directory from PWD.
             env={**self.environment(), "PWD": str(place), **(env or {})},
             cwd=place,
-            stdin=subprocess.DEVNULL,
+            stdin=stdin,
             stdout=pipe,
             stderr=pipe,
             bufsize=0,

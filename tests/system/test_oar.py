@@ -159,6 +159,34 @@ PILOT_HOST: Mapping[str, str] = {"YOD_PILOT_HOST": "node0", "PYTHONPATH": str(BI
 
 
 UNSEEN = """
+import sys
+import yod.pilot as rp
+from pathlib import Path
+
+def square(n):
+    return n * n
+
+def shell(script, **entries):
+    return rp.TaskDescription({"executable": "sh", "arguments": ["-c", script], **entries})
+
+Path("in.dat").write_text("from the application")
+with rp.Session("s") as session:
+    pmgr, tmgr = rp.PilotManager(session), rp.TaskManager(session)
+    pilot = pmgr.submit_pilots({"resource": "oar.here", "nodes": 2, "runtime": 5})
+    tmgr.add_pilots(pilot)
+    task = tmgr.submit_tasks(shell("cat in.dat; hostname >where",
+        input_staging=["in.dat"], output_staging=["where > where.1"]))
+    mpi = tmgr.submit_tasks(shell("hostname", ranks=2, ranks_per_node=1))
+    call = tmgr.submit_tasks({"mode": rp.TASK_FUNCTION, "function": square, "args": [7]})
+    states = tmgr.wait_tasks(timeout=110)
+    print(states, [each.reason for each in (task, mpi, call)], pilot.reason)
+    print(repr(task.stdout), Path("where.1").read_text().strip() in ("node1", "node2"))
+    print(sorted(mpi.stdout.split()), call.return_value)
+    print(Path("s/client.sock.tcp").read_text().split()[2], pilot.job.job_id, flush=True)
+    sys.stdin.read()
+print(pilot.state, pilot.reason)
+"""
+UNSENT = """
 import yod.pilot as rp
 with rp.Session("s") as session:
     pilot = rp.PilotManager(session).submit_pilots(
@@ -168,17 +196,57 @@ print(pilot.state, pilot.reason)
 """
 
 
-@pytest.mark.long
-def test_a_pilot_whose_nodes_do_not_see_its_directory_says_so(oar):
-    directory = oar.directory / "unseen"
-    directory.mkdir()
+@pytest.fixture
+def unseen(oar) -> Iterator[Path]:
+    """The directory of an application, in whose place nodes have another one."""
+    directory = Path(tempfile.mkdtemp(prefix="unseen-", dir=oar.directory))
     for host in oar.nodes:
-        host.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", directory], check=True)
-    try:
-        done = finish(oar.start([sys.executable, "-c", UNSEEN], cwd=directory, env=PILOT_HOST))
-    finally:
-        for host in oar.nodes:
-            host.run(["umount", directory], check=True)
+        host.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", directory], check=True)
+    yield directory
+    for host in oar.nodes:
+        host.run(["umount", directory], check=True)
+
+
+def test_a_pilot_on_nodes_with_files_of_their_own_runs_tasks_and_all_comes_home(oar, unseen):
+    words = [sys.executable, "-c", UNSEEN]
+    running = oar.start(words, cwd=unseen, env=PILOT_HOST, stdin=subprocess.PIPE)
+    assert running.stdout is not None
+    lines = [running.stdout.readline().decode() for _ in range(4)]
+    assert lines[:3] == [
+        "['DONE', 'DONE', 'DONE'] ['', '', ''] \n",
+        "'from the application' True\n",
+        "['node1', 'node2'] 49\n",
+    ]
+    key, job_id = lines[3].split()
+    assert key in (unseen / "s/pilot.0000/pilot.sh").read_text()
+    told = oar.run("oarstat", "--full", "--job", job_id).out
+    seen = [line for host in (oar.head, *oar.nodes) for line in host.processes().values()]
+    assert "pilot.sh" in told and key not in told
+    assert len(seen) > 10 and not any(key in each for each in seen)
+    done = finish(running)
+    assert (done.out, done.err) == ("CANCELED \n", "")
+    here = {path.name for path in (unseen / "s/pilot.0000").iterdir()}
+    assert {"agent_0.prof", "task.000000", "agent.log"} <= here and "job.log" not in here
+    wait_until(lambda: oar.is_over(job_id), what="its job is over")
+
+
+@pytest.mark.long
+def test_a_job_that_cannot_be_sent_its_script_says_why(oar, unseen, tmp_path):
+    shorter = "sed 's/timeout 300/timeout 1/'"
+    programs = {
+        "oarsh": "echo 'oarsh: no way to this node' >&2; exit 5",
+        "oarsub": 'for each; do shift; set -- "$@" "$(printf %s "$each" | '
+        f'{shorter})"; done; exec /usr/bin/oarsub "$@"',
+    }
+    for name, text in programs.items():
+        path = tmp_path / name
+        path.write_text(f"#!/bin/sh\n{text}\n")
+        path.chmod(0o755)
+    first = {"PATH": f"{tmp_path}:{oar.environment()['PATH']}"}
+    words = [sys.executable, "-c", UNSENT]
+    done = finish(oar.start(words, cwd=unseen, env={**PILOT_HOST, **first}))
     assert done.err == ""
-    why = rf"Cannot create \.stdout and \.stderr files in {directory} on the node node\d"
-    assert re.fullmatch(rf"FAILED oar job \d+: Error \({why}\)\n", done.out), done.out
+    why = f"its first node does not see {unseen}/s/pilot.0000, and has not got its script by oarsh"
+    assert re.fullmatch(
+        rf"FAILED oar job \d+: {re.escape(why)} from here: oarsh: no way to this node\n", done.out
+    ), done.out

@@ -15,11 +15,15 @@ class End(IntEnum):
         NO_YOD: the node has none at the client's path.
         NOBODY: at the application's address nobody listens, or no way leads there.
         STRANGER: who listens there does not have the pilot's key.
+        NO_PIPE: a job of OAR cannot make the pipe by which it gets its script.
+        NO_SCRIPT: nothing has come by that.
     """
 
     NO_YOD = 81
     NOBODY = 82
     STRANGER = 83
+    NO_PIPE = 84
+    NO_SCRIPT = 85
 
 
 _MEANING = {
@@ -27,6 +31,8 @@ _MEANING = {
     End.NOBODY: "and does not reach the application at {home}"
     " (YOD_PILOT_HOST says by which address it does), or that has ended",
     End.STRANGER: "and at {home} is nobody who has this pilot's key",
+    End.NO_PIPE: "and cannot make a pipe for its script in /tmp",
+    End.NO_SCRIPT: "and has not got its script by oarsh from here",
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from yod.pilot.batch.system import Ask, JobStage, Stand
+from yod.pilot.batch.system import Ask, Home, JobStage, Stand
 
 _ID = re.compile(r"^([0-9]+(?:\[\])?(?:\.[0-9A-Za-z_.-]+)?)$", re.M)
 _VALUE = re.compile(r"^\s*(job_state|Exit_status|comment) = (.*(?:\n\t.*)*)$", re.M)
@@ -17,7 +17,6 @@ class Pbs:
 
     name = "pbs"
     mark = "PBS"
-    carries = True
     keeps_log = True
     has_hosts = False
 
@@ -44,9 +43,13 @@ class Pbs:
             lines.append(f"-A {ask.project}")
         return [*lines, *(word if word.startswith("-") else f"-l {word}" for word in ask.options)]
 
-    def submit(self, script: str) -> list[str]:
+    def submit(self, ask: Ask, home: Home) -> list[str]:
         """It says the id alone."""
-        return ["qsub", script]
+        return ["qsub", home.script]
+
+    def send(self, job_id: str, output: str) -> list[str]:
+        """It has it."""
+        return []
 
     def read_id(self, output: str) -> str:
         """``17.server``."""

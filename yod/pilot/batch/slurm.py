@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from yod.pilot.batch.system import Ask, JobStage, Stand
+from yod.pilot.batch.system import Ask, Home, JobStage, Stand
 
 _WAITING = frozenset(
     (
@@ -20,7 +20,6 @@ class Slurm:
 
     name = "slurm"
     mark = "SBATCH"
-    carries = True
     keeps_log = False
     has_hosts = True
 
@@ -49,9 +48,13 @@ class Slurm:
             lines.append(f"--account={ask.project}")
         return [*lines, *(_option(word) for word in ask.options)]
 
-    def submit(self, script: str) -> list[str]:
+    def submit(self, ask: Ask, home: Home) -> list[str]:
         """It says the id alone."""
-        return ["sbatch", "--parsable", script]
+        return ["sbatch", "--parsable", home.script]
+
+    def send(self, job_id: str, output: str) -> list[str]:
+        """It has it."""
+        return []
 
     def read_id(self, output: str) -> str:
         """``17`` or ``17;cluster``, in the last line."""

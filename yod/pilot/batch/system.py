@@ -73,18 +73,23 @@ class System(Protocol):
 
     name: str
     mark: str  # at the beginning of lines of its options in a script
-    carries: bool  # a script to the node, where it need not be
     has_hosts: bool  # a job can be for some hosts alone
     keeps_log: bool  # of what a script writes, also where the node does not see its directory
 
     def head(self, ask: Ask) -> list[str]:
         """The options of a job."""
 
-    def submit(self, script: str) -> list[str]:
+    def submit(self, ask: Ask, home: Home) -> list[str]:
         """The command that hands a script in."""
 
     def read_id(self, output: str) -> str:
         """The job's id, from what that has answered; empty: there is none."""
+
+    def send(self, job_id: str, output: str) -> list[str]:
+        """The command that gives a job its script, by what the query has answered.
+
+        The script is its input. Empty: the batch system has carried it, or it is too early.
+        """
 
     def query(self, job_id: str) -> list[str]:
         """The command that tells how a job stands."""
@@ -105,6 +110,7 @@ class Home(Struct, frozen=True):
         caller: the program that calls, and its arguments.
         key: hexadecimal; it is in the script alone, which only the user and the batch system read.
         host: the application's.
+        directory: the application's.
     """
 
     script: str
@@ -112,6 +118,7 @@ class Home(Struct, frozen=True):
     caller: Sequence[str]
     key: str
     host: str
+    directory: str
 
 
 def script(

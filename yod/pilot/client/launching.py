@@ -21,7 +21,7 @@ from yod.pilot.model.resources import Resource
 from yod.pilot.model.sizes import NodeSize
 
 if TYPE_CHECKING:
-    from yod.pilot.batch.system import Ask, System
+    from yod.pilot.batch.system import Ask, Home, System
 
 LOG = "agent.log"
 KEY = "nodes.key"  # of nodes that do not see the session's directory
@@ -39,7 +39,6 @@ class Wanted(Struct):
 
     Attributes:
         directory: its sandbox; socket: the client's.
-        home: where its job calls the client; None: it has none.
     """
 
     session_uid: str
@@ -50,7 +49,6 @@ class Wanted(Struct):
     socket: str
     limits: Limits
     goes_on: bool = True
-    home: Address | None = None
 
 
 def local_nodes(description: PilotDescription) -> list[NodeSize]:
@@ -85,7 +83,7 @@ def start(pilot: Wanted) -> int:
         raise UsageError(f"{pilot.uid}: 'candidate_hosts': {resource.label} has no choice of hosts")
     words = [sys.executable, "-P", "-m", _MODULE, json.encode(_settings(pilot)).decode()]
     if resource.is_job:
-        words = ["/bin/sh", write_script(pilot, None)]
+        words = ["/bin/sh", _write_script(pilot, None, None)]
     elif not resource.is_local:
         words = [*_allocation(pilot.description), *words]
     return _spawn(pilot, words, os.environ)
@@ -146,25 +144,35 @@ def _spawn(pilot: Wanted, words: list[str], environment: Mapping[str, str], call
         raise YodError(f"{pilot.uid}: its agent cannot be started: {error.strerror}") from None
 
 
-def write_script(pilot: Wanted, system: System | None) -> str:
-    """Write the script of a pilot's job, and return its path.
+def write_job(pilot: Wanted, system: System, to: Address) -> list[str]:
+    """Write the script of a pilot's job, and return the command that hands it in.
+
+    Args:
+        to: where the job calls the client.
 
     Raises:
         UsageError: the description is wrong.
         YodError: it cannot be written.
     """
-    from yod.pilot.batch.system import Home, script
+    from yod.pilot.batch.system import Home
     from yod.pilot.site.jobs import CALLER, SCRIPT
 
-    resource, ask = pilot.resource, _ask(pilot)
-    if ask.hosts and system is not None and not system.has_hosts:
+    ask = _ask(pilot)
+    if ask.hosts and not system.has_hosts:
         raise UsageError(f"{pilot.uid}: 'candidate_hosts': {system.name} has no choice of hosts")
     path = os.path.join(pilot.directory, SCRIPT)
-    home = None
-    if system is not None and system.carries and pilot.home is not None:
-        to = pilot.home
-        caller = [sys.executable, "-P", "-m", CALLER, pilot.uid, to.host, str(to.port)]
-        home = Home(path, os.urandom(8).hex(), caller, to.key.hex(), to.host)
+    caller = [sys.executable, "-P", "-m", CALLER, pilot.uid, to.host, str(to.port)]
+    home = Home(path, os.urandom(8).hex(), caller, to.key.hex(), to.host, os.getcwd())
+    _write_script(pilot, system, home)
+    return system.submit(ask, home)
+
+
+def _write_script(pilot: Wanted, system: System | None, home: Home | None) -> str:
+    from yod.pilot.batch.system import script
+    from yod.pilot.site.jobs import SCRIPT
+
+    resource, ask = pilot.resource, _ask(pilot)
+    path = os.path.join(pilot.directory, SCRIPT)
     text = script(
         system,
         ask,

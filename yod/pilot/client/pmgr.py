@@ -275,22 +275,22 @@ class PilotManager:
             session.socket,
             session.limits,
             session.goes_on,
-            session.reach() if resource.is_job else None,
         )
 
     def _launch(self, pilot: Pilot) -> None:
         wanted = self._wanted(pilot)
         resource = wanted.resource
         system = _system_of(resource.manager) if resource.is_job else None
-        if system is None:
+        home = self.session.reach() if resource.is_job else None  # its agent may come from there
+        if system is None or home is None:
             unix_pid = launching.start(wanted)
             pilot.launched(unix_pid, is_script=resource.is_job, is_here=resource.is_local)
             self.submitted(pilot)
             return
-        launching.write_script(wanted, system)
+        words = launching.write_job(wanted, system, home)
         job = self._job_of(pilot, system)
         pilot.submitted(job)
-        job.submit()
+        job.submit(words)
 
     def _job_of(self, pilot: Pilot, system: System, job_id: str = "") -> SiteJob:
         def named(job_id: str) -> None:

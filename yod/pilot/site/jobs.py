@@ -11,10 +11,11 @@ import signal
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 from native.errors import YodError
 from native.loop.reactor import Reactor
-from yod.pilot.batch.ends import meaning_of
+from yod.pilot.batch.ends import End, meaning_of
 from yod.pilot.batch.system import JobStage, System
 
 SCRIPT = "pilot.sh"  # in the pilot's sandbox
@@ -57,6 +58,8 @@ class SiteJob:
         self._wait_s = _LOOK_S[0]
         self._timer = reactor.timer(self._look)
         self._is_unwanted = False
+        self._is_sent = False  # its script, where that is to be sent: it is there or on its way
+        self._unsent = ""  # why it is not
         self.job_id = job_id
         self.words = "it is being handed in"
         if job_id:
@@ -65,14 +68,13 @@ class SiteJob:
     def __str__(self) -> str:
         return f"{self._system.name} job {self.job_id}".strip()
 
-    def submit(self) -> None:
-        """Hand its script in.
+    def submit(self, words: list[str]) -> None:
+        """Hand its script in, by a command.
 
         Raises:
             YodError: there is no such command.
         """
-        script = os.path.join(self._directory, SCRIPT)
-        self._run(self._system.submit(script), self._submitted)
+        self._run(words, partial(self._submitted, words[0]))
 
     def cancel(self) -> None:
         """End it."""
@@ -92,11 +94,10 @@ class SiteJob:
         self._on_over = None
         self._timer.close()
 
-    def _submitted(self, status: int, output: str) -> None:
+    def _submitted(self, command: str, status: int, output: str) -> None:
         self.job_id = "" if status else self._system.read_id(output)
         if not self.job_id:
-            last = (output.strip().splitlines() or ["no word"])[-1]
-            self._end(f"{self._system.submit('')[0]} has failed: {last}")
+            self._end(f"{command} has failed: {_last(output) or 'no word'}")
             return
         self.words = "it is handed in"
         if self._on_over is None:
@@ -125,9 +126,26 @@ class SiteJob:
         self.words = stand.words
         if stand.stage is JobStage.OVER:
             own = meaning_of(stand.status, self._directory, sys.executable, self._home)
-            self._end(f"{self}: {own or stand.words}")
-        else:
-            self._look_later()
+            unsent = f": {self._unsent}" if stand.status == End.NO_SCRIPT and self._unsent else ""
+            self._end(f"{self}: {own or stand.words}{unsent}")
+            return
+        self._look_later()
+        words = self._system.send(self.job_id, output)
+        if words and not self._is_sent:
+            self._send(words)
+
+    def _send(self, words: list[str]) -> None:
+        """Send its script to it, which it may not take yet, or have found."""
+
+        def sent(status: int, output: str) -> None:
+            self._is_sent = not status
+            self._unsent = _last(output)
+
+        try:
+            self._run(words, sent, os.path.join(self._directory, SCRIPT))
+            self._is_sent = True
+        except YodError as error:
+            self._unsent = str(error)
 
     def _end(self, why: str) -> None:
         on_over, self._on_over = self._on_over, None
@@ -135,7 +153,9 @@ class SiteJob:
             self._timer.close()
             on_over(why)
 
-    def _run(self, words: list[str], then: Callable[[int, str], None]) -> None:
+    def _run(
+        self, words: list[str], then: Callable[[int, str], None], source: str = "/dev/null"
+    ) -> None:
         path = os.path.join(self._directory, f"{ANSWERS}.{words[0]}")
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
         try:
@@ -144,7 +164,7 @@ class SiteJob:
                 words,
                 os.environ,
                 file_actions=[
-                    (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
+                    (os.POSIX_SPAWN_OPEN, 0, source, os.O_RDONLY, 0),
                     (os.POSIX_SPAWN_OPEN, 1, path, flags, 0o600),
                     (os.POSIX_SPAWN_DUP2, 1, 2),
                 ],
@@ -163,3 +183,8 @@ class SiteJob:
             then(wait_status, output)
 
         self._reactor.on_child(pid, over)
+
+
+def _last(output: str) -> str:
+    """The last line that a command has written; empty: there is none."""
+    return (output.strip().splitlines() or [""])[-1]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import subprocess
 
 import pytest
 from msgspec.structs import replace
 
-from yod.pilot.batch.ends import meaning_of
+from tests.support.wait import wait_until
+from yod.pilot.batch.ends import End, meaning_of
 from yod.pilot.batch.oar import Oar
 from yod.pilot.batch.pbs import Pbs
 from yod.pilot.batch.slurm import Slurm
@@ -17,6 +19,7 @@ from yod.pilot.batch.systems import SYSTEMS
 
 ASK = Ask("p", "/s/job.log", 100, 0, 0, 0, 0, 90.5)
 FULL = Ask("p", "/s/job.log", 0, 3, 64, 4, 1000, 60.0, "long", "bio", ("nvme",), True)
+HOME = Home("/s d/pilot.sh", "0a1b", ["/opt/python", "-m", "call", "p", "h", "7"], "beef", "h", "/")
 WAITING, RUNNING, OVER = JobStage.WAITING, JobStage.RUNNING, JobStage.OVER
 
 # As the commands of these systems have answered.
@@ -148,9 +151,9 @@ def test_qstat_says_how_a_job_stands():
 
 def test_an_oar_job_has_cores_or_nodes():
     assert Oar().head(ASK) == [
-        *("-n p", "-O /s/job.log", "-E /s/job.log", "-l /core=100,walltime=1:30:30")
+        *("-n p", "-d /", "-O /dev/null", "-E /dev/null", "-l /core=100,walltime=1:30:30")
     ]
-    assert Oar().head(FULL)[3:] == [
+    assert Oar().head(FULL)[4:] == [
         *("-l /nodes=3,walltime=1:00:00", "-q long", "--project bio", "-p nvme")
     ]
     assert "-l /nodes=2/core=50,walltime=1:30:30" in Oar().head(replace(ASK, nodes=2))
@@ -176,7 +179,81 @@ def test_oarstat_says_how_a_job_stands():
     assert Oar().read_stand(0, "").stage is OVER
     gone = Oar().read_stand(0, OARSTAT.format(state="Error") + OAR_EVENTS)
     why = "Cannot create .stdout and .stderr files in /s on the node node1"
-    assert (gone.stage, gone.words) == (OVER, f"Error ({why})")
+    assert (gone.stage, gone.words, gone.status) == (OVER, f"Error ({why})", 0)
+    ended = OARSTAT.format(state="Terminated").replace(
+        "exit_code = 0", "exit_code = 20992 (82,0,0)"
+    )
+    assert Oar().read_stand(0, ended).status == 82
+
+
+def oar_job(tmp_path, monkeypatch, home):
+    """The command line of a job of OAR, as a node runs it."""
+    monkeypatch.setattr("yod.pilot.batch.oar._PIPE", f"{tmp_path}/pipe-")
+    *options, line = Oar().submit(ASK, home)
+    assert options[:5] == ["oarsub", "-n", "p", "-d", "/"] and "-l" in options
+    assert HOME.key not in line
+    return subprocess.Popen(
+        ["bash", "-c", line],
+        env={"PATH": os.environ["PATH"], "OAR_JOB_ID": "17"},
+        cwd="/",
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_a_job_of_oar_runs_its_script_where_its_node_sees_it(tmp_path, monkeypatch):
+    path = tmp_path / "pilot.sh"
+    path.write_text(f"#!/bin/sh\n: {HOME.mark}\npwd\n")
+    path.chmod(0o700)
+    home = replace(HOME, script=str(path), directory=str(tmp_path))
+    with oar_job(tmp_path, monkeypatch, home) as job:
+        assert job.communicate() == (f"{tmp_path}\n", None)
+    assert job.returncode == 0
+
+
+RUNS = """\
+Job_Id: 17
+    name = p
+    state = {state}
+    assigned_hostnames = node1+node2
+    command = exec /bin/sh
+"""
+
+
+def test_a_job_of_oar_whose_node_does_not_is_sent_it_by_a_pipe_of_its_own(tmp_path, monkeypatch):
+    home = replace(HOME, caller=["/bin/true"], directory="/nowhere")
+    with oar_job(tmp_path, monkeypatch, home) as job:
+        *oarsh, take = Oar().send("17", RUNS.format(state="Running"))
+        assert oarsh == ["env", "OAR_JOB_ID=17", "oarsh", "node1"]
+        pipe = tmp_path / "pipe-17"
+        wait_until(pipe.exists)
+        assert pipe.stat().st_mode & 0o777 == 0o600
+        text = f"#!/bin/sh\ncat <<'END'\n{HOME.key}\nEND\npwd\nexit 7\n"
+        subprocess.run(["sh", "-c", take], input=text, text=True, check=True)
+        assert job.communicate() == (f"{HOME.key}\n/\n", None)
+    assert job.returncode == 7 and not pipe.exists()
+    late = subprocess.run(["sh", "-c", take], input=text, text=True, check=False)
+    assert late.returncode == 1 and not pipe.exists()
+
+
+def test_a_job_of_oar_that_gets_no_script_says_why_by_its_status(tmp_path, monkeypatch):
+    def status(**changes):
+        home = replace(HOME, caller=["/bin/true"], **changes)
+        with oar_job(tmp_path, monkeypatch, home) as job:
+            return job.wait()
+
+    monkeypatch.setattr("yod.pilot.batch.oar._UNSENT_S", 0.05)
+    assert status() == End.NO_SCRIPT
+    (tmp_path / "pipe-17").touch()  # somebody else's
+    assert status() == End.NO_PIPE
+    with oar_job(tmp_path, monkeypatch, HOME) as job:
+        assert job.wait() == End.NO_YOD
+
+
+def test_a_script_is_sent_to_a_job_of_oar_that_runs_and_to_no_other():
+    assert Oar().send("17", RUNS.format(state="Launching")) == []
+    assert Oar().send("17", OARSTAT.format(state="Running")) == []
+    assert Slurm().send("17", "RUNNING  0  None\n") == Pbs().send("17", QSTAT) == []
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
@@ -205,9 +282,6 @@ def test_a_script_begins_with_options_and_loses_no_word(name):
     assert "17" in " ".join(system.query("17"))
 
 
-HOME = Home("/s d/pilot.sh", "0a1b", ["/opt/python", "-m", "call", "p", "h", "7"], "beef", "h")
-
-
 def words(system, tmp_path, directory, python="true"):
     """What a script does in a place: each command is a line."""
     home = replace(HOME, script=str(directory / "pilot.sh"), caller=["echo", "call", "p"])
@@ -221,7 +295,7 @@ def words(system, tmp_path, directory, python="true"):
     return done, text, log.read_text() if log.exists() else ""
 
 
-@pytest.mark.parametrize("system", [Slurm(), Pbs()], ids=["slurm", "pbs"])
+@pytest.mark.parametrize("system", [Slurm(), Pbs(), Oar()], ids=["slurm", "pbs", "oar"])
 def test_a_script_whose_directory_is_seen_starts_an_agent_and_calls_nobody(system, tmp_path):
     path = tmp_path / "pilot.sh"
     path.write_text("# 0a1b")
