@@ -7,11 +7,13 @@ calls of functions, and what tasks cost that wait.
 
 Every way runs the same number of programs, two at a time, and is timed from its first word to its
 last; ways of a round come in random order. `first` is the time until the first task runs, `close`
-that from the last task's end to the program's. PYTHON is the interpreter of an environment that has
-any of hyperqueue, parsl, executorlib and radical.pilot, and may be given several times; what none
-of them has is left out by name. A way that takes longer than the deadline, in seconds, is ended
-with all that it has started, and is not tried again. RADICAL-Pilot runs 200 programs at most.
-Modules are compiled by the first round, as they are where yod is installed.
+that from the last task's end to the program's. Processor time of client and agent is that of their
+processes from the first task's submission to the last one's end. PYTHON is the interpreter of an
+environment that has any of hyperqueue, parsl, executorlib and radical.pilot, and may be given
+several times; what none of them has is left out by name. A way that takes longer than the
+deadline, in seconds, is ended with all that it has started, and is not tried again. RADICAL-Pilot
+runs 200 programs at most. Modules are compiled by the first round, as they are where yod is
+installed.
 
 Calls are `len("abc")` in warm workers: one at a time, each result awaited before the next call;
 submitted, all at once; mapped, ten times as many in the chunks of a `map`, of fifty where the way
@@ -302,6 +304,8 @@ def main() -> None:
                     "per_s": ("tasks/s", "{:.0f}"),
                     "first_s": ("first task, s", "{:.2f}"),
                     "close_s": ("close, s", "{:.2f}"),
+                    "client_ms": ("processor time of the client, ms a task", "{:.2f}"),
+                    "agent_ms": ("of the agent, ms a task", "{:.2f}"),
                 },
             )
             for argv in asked.program or (["true"], ["python3", "-c", "pass"])

@@ -1,23 +1,31 @@
 """Scripts of ``bench/pilot.py``, each for an interpreter of its own."""
 
 OURS = """
-import json, sys, time
+import json, os, time
 began = time.time()
 import yod.pilot as rp
-first = []
+def processor_s(pid):
+    with open(f"/proc/{pid}/stat") as file:
+        user, system = file.read().rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 with rp.Session() as session:
     pmgr, tmgr = rp.PilotManager(session), rp.TaskManager(session)
-    tmgr.add_pilots(pmgr.submit_pilots({"cores": CORES, "runtime": 60}))
+    pilot = pmgr.submit_pilots({"cores": CORES, "runtime": 60})
+    tmgr.add_pilots(pilot)
     probe = rp.TaskDescription({"executable": "true"})
     tmgr.submit_tasks(probe).wait(rp.AGENT_EXECUTING)
     first = time.time() - began
+    pids = os.getpid(), pilot.unix_pid
+    before = [processor_s(pid) for pid in pids]
     at = time.time()
     tmgr.submit_tasks([rp.TaskDescription(PROGRAM) for _ in range(COUNT)])
     states = tmgr.wait_tasks()
     took = time.time() - at
+    client, agent = (processor_s(pid) - then for pid, then in zip(pids, before))
     at = time.time()
 assert set(states) == {"DONE"}
-print(json.dumps({"per_s": COUNT / took, "first_s": first, "close_s": time.time() - at}))
+print(json.dumps({"per_s": COUNT / took, "first_s": first, "close_s": time.time() - at,
+                  "client_ms": client * 1e3 / COUNT, "agent_ms": agent * 1e3 / COUNT}))
 """
 CALLS = {
     "HyperQueue": """
