@@ -114,7 +114,14 @@ def _parents(directive: Directive, target: str) -> None:
 
 
 def _download(address: str, target: str) -> None:
+    from http.client import HTTPException
     from urllib.request import urlopen
 
-    with urlopen(address, timeout=60) as answer, open(target, "wb") as file:
-        shutil.copyfileobj(answer, file)
+    try:
+        with urlopen(address, timeout=60) as answer, open(target, "wb") as file:
+            shutil.copyfileobj(answer, file)
+            missing = getattr(answer, "length", 0)  # an answer that is cut off is no error there
+    except (HTTPException, ValueError) as error:  # it is no address, or no such server
+        raise YodError(str(error).strip()) from None
+    if missing:
+        raise YodError(f"the last {missing} bytes have not come")

@@ -142,9 +142,10 @@ def test_a_task_that_no_node_is_left_for_fails():
 
 @pytest.mark.parametrize("seed", range(30))
 def test_every_task_ends_once_and_every_slot_is_free_then(seed):
-    """Events in any order that is possible, with cancels and deadlines between."""
+    """Events in any order that is possible, with cancels, deadlines and lost nodes between."""
     dice = random.Random(seed)
-    one = machine(dice.randint(1, 6))
+    nodes = set(range(dice.randint(1, 4)))
+    one = AgentMachine(Slots([NodeSize(f"n{n}", dice.randint(1, 3)) for n in nodes]), DELAY_S)
     now = 0.0
     left = [f"t{n}" for n in range(80)]
     asked, finished = set(left), []
@@ -152,7 +153,7 @@ def test_every_task_ends_once_and_every_slot_is_free_then(seed):
     for _ in range(4000):
         now += dice.random()
         event: rules.Event | None = None
-        match dice.randrange(6):
+        match dice.randrange(7):
             case 0 if left:
                 event = Came(
                     left.pop(),
@@ -176,12 +177,17 @@ def test_every_task_ends_once_and_every_slot_is_free_then(seed):
                 event = rules.Ready(dice.choice(sorted(asked)))
             case 5 if one.deadline() is not None and one.deadline() <= now:
                 event = rules.DeadlineReached()
+            case 6 if nodes and dice.random() < 0.01:  # in some runs all, in some none
+                lost = dice.choice(sorted(nodes))
+                nodes.discard(lost)
+                event = rules.NodeLost(lost)
         actions = one.handle(event, now) if event else []
         actions += one.start(now)
         one.check()
         for action in actions:
             match action:
-                case rules.Begin(uid):
+                case rules.Begin(uid, slots):
+                    assert {slot.node for slot in slots} <= nodes
                     running.append(uid)
                 case rules.StageIn(uid) | rules.StageOut(uid):
                     staging.append(uid)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import socket
+import threading
 
 import pytest
 
@@ -142,3 +144,51 @@ def test_an_archive_is_unpacked_and_cannot_leave(roots, tmp_path):
     asked = {"source": "evil.tar", "action": staging.TARBALL}
     assert bring(directive_of(asked, True, "t"), roots) != ""
     assert not (tmp_path / "evil").exists()
+
+
+@pytest.fixture
+def web():
+    """An address whose server gives one answer, whatever is asked."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve(answer):
+            end, _ = server.accept()
+            with end:
+                while b"\r\n\r\n" not in (end.recv(65536)):
+                    pass
+                end.sendall(answer)
+
+        def answers(answer):
+            threads.append(threading.Thread(target=serve, args=(answer,), daemon=True))
+            threads[-1].start()
+            return f"http://127.0.0.1:{server.getsockname()[1]}"
+
+        threads = []
+        yield answers
+    for thread in threads:
+        thread.join()
+
+
+def test_a_file_comes_from_the_web(roots, web):
+    address = web(b"HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nwhole")
+    asked = {"source": f"{address}/a", "target": "task:///new/a", "action": staging.DOWNLOAD}
+    assert bring(directive_of(asked, True, "t"), roots) == ""
+    assert read(roots, "task", "new/a") == "whole"
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (b"HTTP/1.0 404 Not Found\r\n\r\n", "HTTP Error 404: Not Found"),
+        (b"HTTP/1.0 200 OK\r\nContent-Length: 9\r\n\r\nhalf", "the last 5 bytes have not come"),
+        (b"nonsense\r\n\r\n", "nonsense"),
+    ],
+)
+def test_a_file_that_does_not_come_whole_from_the_web_says_why(roots, web, answer, why):
+    asked = {"source": f"{web(answer)}/a", "action": staging.DOWNLOAD}
+    assert bring(directive_of(asked, True, "t"), roots).endswith(f": {why}")
+
+
+def test_what_is_no_address_of_the_web_says_so(roots):
+    asked = {"source": "http://127.0.0.1/a b", "target": "a", "action": staging.DOWNLOAD}
+    assert "URL can't contain control characters" in bring(directive_of(asked, True, "t"), roots)
