@@ -38,6 +38,13 @@ class Callback:
         """It is for this one."""
         return self.uids is None or uid in self.uids
 
+    def without(self, uids: frozenset[str]) -> Callback | None:
+        """What is left of it when it is for these no more; one for all is for all."""
+        left = None if self.uids is None else self.uids - uids
+        if left is not None and not left:
+            return None
+        return Callback(self.call, self.data, left, is_bulk=self.is_bulk)
+
     def tell(self, *arguments: object) -> None:
         """Call it."""
         more = () if self.data is None else (self.data,)
@@ -67,9 +74,21 @@ class Callbacks:
         """Call it from now on."""
         self._each = [*self._each, callback]
 
-    def remove(self, call: Callable[..., object] | None) -> None:
-        """Call it no more; None: none of them."""
-        self._each = [each for each in self._each if call is not None and each.call != call]
+    def remove(
+        self, call: Callable[..., object] | None, uids: frozenset[str] | None = None
+    ) -> None:
+        """Call it no more; None: none of them.
+
+        Args:
+            uids: those that were registered for these are meant, and for these alone.
+        """
+        kept = []
+        for each in self._each:
+            if call is not None and each.call != call:
+                kept.append(each)
+            elif uids is not None and (left := each.without(uids)):
+                kept.append(left)
+        self._each = kept
 
     def tell(self, uid: str, thing: object, told: object) -> None:
         """Tell those that want to hear of one thing."""

@@ -13,7 +13,7 @@ from native.errors import UsageError, YodError
 from yod.pilot.agent.settings import SOCKET
 from yod.pilot.client.callbacks import Callback
 from yod.pilot.client.journal import Others, PilotProcess, PilotUp
-from yod.pilot.client.sandboxes import sandbox_of
+from yod.pilot.client.sandboxes import Places, sandbox_of
 from yod.pilot.link.greeting import sealed
 from yod.pilot.link.link import Link, connect
 from yod.pilot.link.process import Process, beginning_of, tail
@@ -33,7 +33,7 @@ _LATE = "its agent did not end in time, and was killed"
 _END_S = 10.0  # for an agent to end by itself, beside the time that its tasks have
 
 
-class Pilot:
+class Pilot(Places):
     """A pilot. Everything but the calls is written by the session's thread.
 
     Attributes:
@@ -114,16 +114,6 @@ class Pilot:
         return sandbox_of(self.description.value("sandbox"), self._pmgr.session.path, self.uid)
 
     @property
-    def session_sandbox(self) -> str:
-        """The directory of its session."""
-        return os.path.dirname(self.pilot_sandbox)
-
-    @property
-    def resource_sandbox(self) -> str:
-        """The directory with the sessions."""
-        return os.path.dirname(self.session_sandbox)
-
-    @property
     def log(self) -> str:
         """What its agent has written last."""
         return tail(os.path.join(self.pilot_sandbox, "agent.log"))
@@ -155,6 +145,12 @@ class Pilot:
     ) -> None:
         """Call at each state."""
         self._pmgr.register_callback(cb, cb_data, metric, self.uid)
+
+    def unregister_callback(
+        self, cb: Callable[..., object] | None = None, metric: str | None = None
+    ) -> None:
+        """Call no more."""
+        self._pmgr.unregister_callback(cb, metric, self.uid)
 
     def submit_tasks(self, descriptions: Any) -> Any:
         """Run tasks on this pilot and no other."""

@@ -141,8 +141,12 @@ class PilotManager:
     def unregister_callback(
         self, cb: Callable[..., object] | None = None, metric: object = None, uid: object = None
     ) -> None:
-        """Call no more; without a callback: none of them."""
-        self.session.loop.call(lambda: self._callbacks.remove(cb))
+        """Call no more; without a callback: none of them. ``uid``: of those that were for it."""
+        self.session.loop.call(lambda: self._callbacks.remove(cb, uids_of(uid)))
+
+    def as_dict(self) -> dict[str, Any]:
+        """What is known of it."""
+        return {"uid": self.uid, "session": self.session.uid, "pilots": self.list_pilots()}
 
     def close(self, terminate: bool = True) -> None:
         """End the pilots, and wait for their end."""

@@ -15,6 +15,34 @@ BELOW = "radical.pilot.sandbox"
 ENVIRONMENTS = "env"  # what may be there before the pilot: yod.pilot.model.command
 
 
+class Places:
+    """The directories of a pilot or a task, by the reference's names."""
+
+    __slots__ = ()  # a task has no room to waste
+
+    endpoint_fs = "file://localhost/"
+
+    @property
+    def pilot_sandbox(self) -> str:
+        """The directory of the pilot."""
+        raise NotImplementedError
+
+    @property
+    def session_sandbox(self) -> str:
+        """The directory of its session."""
+        return os.path.dirname(self.pilot_sandbox)
+
+    @property
+    def resource_sandbox(self) -> str:
+        """The directory with the sessions."""
+        return os.path.dirname(self.session_sandbox)
+
+    @property
+    def client_sandbox(self) -> str:
+        """The directory of the application."""
+        return os.getcwd()
+
+
 def sandbox_of(own: str, session_path: str, pilot_uid: str) -> str:
     """The directory of a pilot.
 

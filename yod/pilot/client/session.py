@@ -133,6 +133,11 @@ class Session:
         for pmgr in self._pmgrs:
             pmgr.wait_pilots(timeout=self.limits.kill_delay_s + _CLOSE_S)
 
+    def as_dict(self) -> dict[str, Any]:
+        """What is known of it."""
+        managers = self.list_pilot_managers(), self.list_task_managers()
+        return {"uid": self.uid, "path": self.path, "pmgrs": managers[0], "tmgrs": managers[1]}
+
     def list_resources(self) -> list[str]:
         """The names of what a pilot can run on."""
         return sorted(resource_names())

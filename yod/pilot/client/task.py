@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from yod.pilot.client.sandboxes import Places
 from yod.pilot.client.waiting import wait_for_info
 from yod.pilot.model import states
 from yod.pilot.model.description import TaskDescription
@@ -23,7 +24,7 @@ _KNOWN = (  # of a task as a dictionary
 )
 
 
-class Task:
+class Task(Places):
     """A task. Everything but the calls is written by the session's thread.
 
     Attributes:
@@ -51,6 +52,8 @@ class Task:
         "uid",
         "waiters",
     )
+
+    origin = "client"
 
     def __init__(self, tmgr: TaskManager, uid: str, description: TaskDescription) -> None:
         self._tmgr = tmgr
@@ -173,14 +176,6 @@ class Task:
         return os.path.dirname(there) if there else self._tmgr.session.path
 
     @property
-    def resource_sandbox(self) -> str:
-        """The directory with the sessions."""
-        return os.path.dirname(self.session_sandbox)
-
-    endpoint_fs = "file://localhost/"
-    client_sandbox = property(lambda self: os.getcwd())
-
-    @property
     def why(self) -> str:
         """Why it stands where it does, in a sentence."""
         return self._tmgr.why(self.uid)
@@ -210,9 +205,11 @@ class Task:
         """Call at each state."""
         self._tmgr.register_callback(cb, cb_data, metric, self.uid)
 
-    def unregister_callback(self, cb: Callable[..., object] | None = None) -> None:
+    def unregister_callback(
+        self, cb: Callable[..., object] | None = None, metric: str | None = None
+    ) -> None:
         """Call no more."""
-        self._tmgr.unregister_callback(cb)
+        self._tmgr.unregister_callback(cb, metric, self.uid)
 
     def as_dict(self) -> dict[str, Any]:
         """What is known of it."""

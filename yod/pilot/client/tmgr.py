@@ -197,11 +197,11 @@ class TaskManager:
         self._loop.call(lambda: each.add(callback))
 
     def unregister_callback(
-        self, cb: Callable[..., object] | None = None, metric: object = None, uid: object = None
+        self, cb: Callable[..., object] | None = None, metrics: object = None, uid: object = None
     ) -> None:
-        """Call no more; without a callback: none of them."""
+        """Call no more; without a callback: none of them. ``uid``: of those that were for it."""
         for each in (self._tasking.callbacks, self._tasking.sizes):
-            self._loop.call(partial(each.remove, cb))
+            self._loop.call(partial(each.remove, cb, uids_of(uid)))
 
     def why(self, uid: str) -> str:
         """Why a task stands where it does, in a sentence."""
@@ -227,6 +227,10 @@ class TaskManager:
     def task(self, uid: str) -> Task | None:
         """The task of this name."""
         return self._tasking.tasks.get(uid)
+
+    def as_dict(self) -> dict[str, Any]:
+        """What is known of it."""
+        return {"uid": self.uid, "session": self.session.uid, "tasks": self.list_tasks()}
 
     def close(self) -> None:
         """Take no more tasks."""
