@@ -106,6 +106,7 @@ class Limits(Struct, frozen=True):
     prepare_s: float = 10.0
     collected_bytes: int = 256 * 1024 * 1024
     call_bytes: int = 16 * 1024 * 1024
+    channel_bytes: int = 64 * 1024 * 1024
     pilot_silent_s: float = 60.0
     web_clients_count: int = 64
     web_request_s: float = 5.0
@@ -220,6 +221,7 @@ MEANINGS = {
     "prepare_s": "a launch that a launch server has not prepared after this is cold",
     "collected_bytes": "output of one stream that yod.api collects; a job that writes more ends",
     "call_bytes": "a call of a function in a pilot, packed, and its packed result",
+    "channel_bytes": "messages in a queue of a pilot (app_comm), or one message; putters keep more",
     "pilot_silent_s": "a pilot whose agent has not said a word for this long is FAILED; 0: never",
     "web_clients_count": "connections to pingd --web at a time",
     "web_request_s": "a client of pingd --web has sent its request within this",
@@ -262,6 +264,7 @@ _SMALLEST = {
     "log_lines_each_count": 1,
     "prepare_s": 0.001,
     "call_bytes": 4096,
+    "channel_bytes": 4096,
     "web_clients_count": 1,
     "web_request_s": 0.001,
     "web_stall_s": 0.001,

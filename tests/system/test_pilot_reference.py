@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import os
 import re
 import shutil
@@ -41,8 +43,8 @@ PRINTED = {
 }
 
 
-@pytest.mark.parametrize("name", PRINTED)
-def test_an_example_of_the_reference_runs_with_its_import_changed(place, tmp_path, name):
+def run_example(tmp_path, name, change=("", "")):
+    """Run an example with its import changed; what it says, and the directory where it has run."""
     if not EXAMPLES.exists():
         pytest.skip("radical.pilot is not there: tests/setup")
     copy = tmp_path / "examples"
@@ -52,7 +54,7 @@ def test_an_example_of_the_reference_runs_with_its_import_changed(place, tmp_pat
     for path in (script, *parts):
         text, changed = IMPORT.subn(r"\1import yod.pilot\2as rp", path.read_text())
         assert changed == 1
-        path.write_text(text)
+        path.write_text(text.replace(*change) if change[0] else text)
     (packages,) = (RADICAL / "lib").glob(
         "python*/site-packages"
     )  # radical.utils, by which it talks
@@ -76,8 +78,23 @@ def test_an_example_of_the_reference_runs_with_its_import_changed(place, tmp_pat
     )
     told = done.stdout + done.stderr
     assert done.returncode == 0, told
+    return told, script.parent
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_an_example_of_the_reference_runs_with_its_import_changed(place, tmp_path, name):
+    told, _ = run_example(tmp_path, name)
     pattern, count = PRINTED[name]
     assert len(re.findall(pattern, told)) == count, told
+
+
+def test_tasks_of_the_example_of_channels_talk_by_the_references_own_classes(place, tmp_path):
+    # A worker that begins when others have done all the work would wait for ever.
+    _, directory = run_example(tmp_path, "misc/rp_app_comm.py", ("n_worker =  16", "n_worker = 1"))
+    (said,) = directory.glob("rp.session.*/pilot.0000/task.000000/task.000000.out")
+    answers = re.findall(r"^< (\d{6}) : \['task\.\d{6}: \[(\d+)\]'\]$", said.read_text(), re.M)
+    assert [int(n) for n, _ in answers] == list(range(1000))
+    assert sorted(int(work) for _, work in answers) == list(range(1000))
 
 
 def test_the_table_has_each_example_and_marks_those_that_are_run():
@@ -90,7 +107,50 @@ def test_the_table_has_each_example_and_marks_those_that_are_run():
     assert sorted(named) == sorted(there)
     parts = {"raptor_master.py", "raptor_worker.py"}
     tested = {name for name, here in named.items() if "tested" in here} - parts
-    assert tested == {Path(name).name for name in PRINTED}
+    assert tested == {Path(name).name for name in (*PRINTED, "rp_app_comm.py")}
+
+
+# Calls and attributes of the reference's that its users do not need here, and why.
+NOT_HERE = {
+    "its own parts, such as its registry, bridges, components and proxy": {
+        *("Session.crosswire_pubsub", "Session.get_rm", "Session.reg_addr", "Session.proxy_url"),
+        *("Session.cmgr", "PilotManager.initialize", "PilotManager.finalize"),
+        *("PilotManager.control_cb", "TaskManager.initialize", "TaskManager.finalize"),
+        *("TaskManager.scheduler", "Pilot.attach_tmgr"),
+    },
+    "Session.get_resource_config and list_resources say what is in files of sites": {
+        *("Session.rcfg", "Session.rcfgs"),
+    },
+    "texts for its developers": {"Session.dump", "PilotManager.dump", "TaskManager.dump"},
+    "all files are in the session's directory": {"Session.base", "Session.fetch_logfiles"},
+    "its journal is not for others to write": {"Session.inject_metadata"},
+    "PilotManager.list_pilots": {"PilotManager.check_uid"},
+    "raptors' workers are submitted by a raptor": {"TaskManager.submit_workers"},
+    "agents are asked by the calls that there are": {"TaskManager.pilot_rpc", "Pilot.rpc"},
+    "the port of 'enable_ep', which is refused": {"Pilot.rest_url"},
+    "Pilot.nodelist": {"Pilot.resources"},
+    "a pilot is one partition": {"Task.partition"},
+}
+
+
+@pytest.mark.parametrize("name", ["Session", "PilotManager", "TaskManager", "Pilot", "Task"])
+def test_what_classes_of_the_reference_have_is_here_or_has_a_reason(name):
+    if not EXAMPLES.exists():
+        pytest.skip("radical.pilot is not there: tests/setup")
+    module = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
+    (path,) = RADICAL.glob(f"lib/python*/site-packages/radical/pilot/{module}.py")
+    classes = [each for each in ast.walk(ast.parse(path.read_text())) if hasattr(each, "bases")]
+    (theirs,) = [each for each in classes if each.name == name]
+    named = {each.name for each in theirs.body if isinstance(each, ast.FunctionDef)}
+    there = {f"{name}.{each}" for each in named if not each.startswith("_")}
+    ours = getattr(rp, name)
+    own = set(re.findall(r"\bself\.(\w+)", inspect.getsource(ours.__init__)))
+    here = {
+        each for each in there if hasattr(ours, (word := each.partition(".")[2])) or word in own
+    }
+    reasons = set[str]().union(*NOT_HERE.values())
+    assert there - here == reasons & there
+    assert not {each for each in reasons - there if each.startswith(f"{name}.")}
 
 
 def test_arguments_and_variables_may_name_variables_that_there_are(session):

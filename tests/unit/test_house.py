@@ -90,6 +90,7 @@ BOUND = {
     "packaging": {"yod.pilot.psij"},
     "parsl": {"yod.pilot.parsl"},
     "psij": {"yod.pilot.psij"},
+    "zmq": {"yod.pilot.channel"},
     "rich": COMMANDS | {"partition.status.screen", "yod.host"},
     "sqlite3": {"allocator.host"},
 }

@@ -15,6 +15,7 @@ from functools import partial
 
 from native.errors import YodError
 from native.loop.reactor import Reactor
+from yod.pilot.agent.channels import Channels
 from yod.pilot.agent.events import Profiles
 from yod.pilot.agent.held import Held, told
 from yod.pilot.agent.reconfig import Reconfig
@@ -82,15 +83,17 @@ class Agent:
         self._bringer = Bringer(reactor, "staging")
         self._listener: Listener | None = None
         self._is_up = False
+        lost = partial(self.end, states.FAILED)
         self._runners = Runners(
             self,
             not settings.nodes,
             self._ready,
             self._node_lost,
-            partial(self.end, states.FAILED),
+            lost,
             backups,
         )
         self._variables = settings.variables()
+        self._channels = Channels(reactor, settings.channels, lost)
         self._reconfig = Reconfig(self.sandbox, settings.reconfig_src)
         self._permission = Permission(self.sandbox, settings.silent_s)
 
@@ -105,7 +108,7 @@ class Agent:
         self._listener = Listener(os.path.join(self.sandbox, SOCKET), self.reactor, self._let_in)
         client, ahead_s = call(self._settings.client)
         self._profiles = Profiles(self.sandbox, self.pilot_uid, ahead_s)
-        self._variables |= self._profiles.began(self.sandbox)
+        self._variables |= self._profiles.began(self.sandbox) | self._channels.begin()
         os.environ.update(self._variables)  # the starter's programs have them
         self._runners.begin()
         if self._settings.is_remote:
@@ -433,6 +436,7 @@ class Agent:
         if self._listener is not None:
             self._listener.close()
         self._bringer.close()
+        self._channels.close()
         self._profiles.close()
         self._tell(wire.PilotOver(self._ending, self._reason, self.pilot_uid))  # nothing is left
         for link in list(self._links):

@@ -28,6 +28,7 @@ class Settings(Struct, frozen=True):
         silent_s: its client gives it up when it has not said a word for this long; 0: never.
         backup_nodes: of the nodes, the last ones: they rest until others are lost.
         reconfig_src: a file that says how large tasks are; empty: none does.
+        channels: names of channels between programs of tasks.
         services: tasks that run from the beginning, by their uids; other tasks wait for them.
     """
 
@@ -49,6 +50,7 @@ class Settings(Struct, frozen=True):
     silent_s: float = 0.0
     backup_nodes: int = 0
     reconfig_src: str = ""
+    channels: tuple[str, ...] = ()
 
     def variables(self) -> dict[str, str]:
         """Those that all tasks have."""

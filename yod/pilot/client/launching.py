@@ -69,6 +69,23 @@ def local_nodes(description: PilotDescription) -> list[NodeSize]:
     return nodes
 
 
+def demand_channels(resource: Resource, where: str) -> None:
+    """See that a pilot on a resource can have channels.
+
+    Raises:
+        UsageError: it cannot.
+    """
+    from importlib.util import find_spec
+
+    if not resource.is_local:
+        raise UsageError(
+            f"{where}: 'app_comm' is refused: its channels are sockets of this host, which nobody"
+            f" else can open, and the nodes of {resource.label} are others"
+        )
+    if find_spec("zmq") is None:
+        raise UsageError(f"{where}: 'app_comm' needs pyzmq: pip install 'yod[pilot]'")
+
+
 def start(pilot: Wanted) -> int:
     """Start an agent, in a session of its own, and return its process id.
 
@@ -218,6 +235,7 @@ def _settings(pilot: Wanted) -> Settings:
         pilot.limits.pilot_silent_s,
         value("backup_nodes"),
         value("reconfig_src"),
+        tuple(value("app_comm")),
     )
 
 

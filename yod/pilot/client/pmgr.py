@@ -66,10 +66,12 @@ class PilotManager:
         for one in asked:
             description = one if isinstance(one, PilotDescription) else PilotDescription(one)
             description.verify()
-            self._resource_of(description)
+            resource = self._resource_of(description)
             uid = description.value("uid") or self.session.next_uid("pilot", 4)
             if uid in taken:
                 raise UsageError(f"pilot {uid}: there is one of this name")
+            if description.value("app_comm"):
+                launching.demand_channels(resource, f"pilot {uid}")
             directives_of(description.value("input_staging"), True, f"pilot {uid}")
             directives_of(description.value("output_staging"), False, f"pilot {uid}")
             taken.add(uid)

@@ -9,6 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from native.errors import UsageError
+from yod.pilot.model.channels import channels_complaint
 from yod.pilot.model.chosen import slots_complaint
 from yod.pilot.model.modes import TASK_EXECUTABLE
 
@@ -179,7 +180,7 @@ PILOT_KEYS: dict[str, Key] = {
     "gpus": Key((int,), 0, _least(0)),
     "memory": Key((int,), 0, _least(0)),
     "backup_nodes": Key((int,), 0, _least(0)),
-    "app_comm": _none(object, "a raptor has a queue, and a service says where it is"),
+    "app_comm": Key((list, tuple), (), channels_complaint),
     "cleanup": _FLAG,
     "exit_on_error": Key((bool,), True),
     "services": Key((list, tuple), (), _descriptions),
