@@ -6,7 +6,7 @@ ends this process, as it always does where such a signal is blocked.
 
 Below a script that may itself be written down, yod has to be gone by then: its step is written down
 first and ends, and this process waits for the lock of the script. When it gets it, in the process
-that went on or in the one that was brought back, it starts the step again.
+that went on or in the one that was brought back, it starts the step again. None begins meanwhile.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import fcntl
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Mapping, MutableMapping
 
 from native.allocated import ALLOCATION_VARIABLE, LOCK, SAVED_VARIABLE
 from native.errors import YodError
@@ -38,7 +38,6 @@ HELP = f"""usage: yod-cr {{options of yod}} program {{args}}  or  yod-cr --resta
 """
 _HELP = ("-help", "--help", "-h")
 _STOPS = (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
-Again = Callable[[MutableMapping[str, str]], list[str]]  # the words for it; completes what is given
 _OF_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)  # the interpreter ignores them, and yod is not to
 
 
@@ -54,13 +53,11 @@ def main() -> None:
     words = with_directory(words, environment)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     while True:
-        count = lock.count
+        count = lock.wait()
         end = _run(words, environment, before)
         if os.waitstatus_to_exitcode(end) != SAVED_STATUS or lock.count == count:
             break
-        again = continued(words, environment)
-        lock.wait()
-        words = again(environment)
+        words = continued(words, environment, lock)
     status = os.waitstatus_to_exitcode(end)
     os._exit(status if status >= 0 else _die(-status))
 
@@ -98,14 +95,24 @@ class ScriptLock:
         """How often the script was to be written down; it changes before a step is."""
         return os.pread(self._fd, _COUNT_BYTES, 0) if self._fd >= 0 else b""
 
-    def wait(self) -> None:
-        """Wait until the script is written down, or is not."""
+    def wait(self) -> bytes:
+        """Wait while the script is written down; the count then."""
+        if self._fd < 0:
+            return b""
         fcntl.flock(self._fd, fcntl.LOCK_SH)
+        count = self.count
         fcntl.flock(self._fd, fcntl.LOCK_UN)
+        return count
 
 
-def continued(words: list[str], environment: Mapping[str, str]) -> Again:
-    """How yod goes on that has just ended behind its checkpoint."""
+def continued(
+    words: list[str], environment: MutableMapping[str, str], lock: ScriptLock
+) -> list[str]:
+    """The words for yod, which has ended behind its checkpoint, when it may go on.
+
+    Args:
+        environment: completed, if it goes on from a later checkpoint: that one was removed.
+    """
     from partition.checkpoint import requeued  # few steps do
 
     given, program = _parsed(words, environment)
@@ -113,14 +120,11 @@ def continued(words: list[str], environment: Mapping[str, str]) -> Again:
     options = options[:-1] if options[-1:] == ["--"] else options
     kept = [*given.get("--restart", ()), *given.get("--checkpoint-dir", ())][-1]
     path = requeued.last_path(kept, environment.get(ALLOCATION_VARIABLE, ""), program)
-
-    def again(environment: MutableMapping[str, str]) -> list[str]:
-        if path and os.path.isdir(path):
-            return [*options, "--restart", path, *program]
-        environment.setdefault(_AGAIN, "1")  # it was removed since: from a later one
-        return words
-
-    return again
+    lock.wait()  # the process that is brought back begins behind this
+    if path and os.path.isdir(path):
+        return [*options, "--restart", path, *program]
+    environment.setdefault(_AGAIN, "1")
+    return words
 
 
 def with_directory(words: list[str], environment: MutableMapping[str, str]) -> list[str]:

@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 
 from msgspec import Struct, json
 
@@ -257,6 +258,7 @@ class SavedScript(Script):
                 words,
                 os.environ,
                 file_actions=actions,
+                setpgroup=0,  # criu is of its group
                 setsigmask=(),
                 setsigdef=(signal.SIGPIPE, signal.SIGXFSZ),
             )
@@ -266,10 +268,13 @@ class SavedScript(Script):
             text = f"{shown(words[0])}: {error.strerror}"
             self._reactor.call_soon(lambda: self._handle(SaverEnded("", text)))
         else:
-            self._reactor.on_child(child, lambda status: self._saver_ended(status, said, trouble))
+            ended = partial(self._saver_ended, child, said, trouble)
+            self._reactor.on_child(child, ended)
         os.close(given)
 
-    def _saver_ended(self, status: int, said: int, trouble: int) -> None:
+    def _saver_ended(self, group: int, said: int, trouble: int, status: int) -> None:
+        with suppress(ProcessLookupError):  # else criu would stop the script when we let it go on
+            os.killpg(group, signal.SIGKILL)
         path = _read(said).partition(" ")[2].removesuffix("\n")
         lines = _read(trouble).strip().splitlines()
         why = ""

@@ -68,15 +68,20 @@ def of_tree(root: int, *, is_connected: bool = False, without: Collection[int] =
 
 def below(unix_pid: int, without: Collection[int] = ()) -> Iterator[int]:
     """The processes below one, but for some and what is below them."""
+    for child in children_of(unix_pid):
+        if child not in without:
+            yield child
+            yield from below(child, without)
+
+
+def children_of(unix_pid: int) -> list[int]:
+    """The children of a process; none if it has ended."""
     children: list[int] = []
     with suppress(*_GONE):
         for thread in os.listdir(f"/proc/{unix_pid}/task"):
             with open(f"/proc/{unix_pid}/task/{thread}/children", encoding="ascii") as file:
                 children += map(int, file.read().split())
-    for child in children:
-        if child not in without:
-            yield child
-            yield from below(child, without)
+    return children
 
 
 def _of_process(unix_pid: int, is_connected: bool) -> Iterator[str]:

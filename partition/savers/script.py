@@ -27,13 +27,15 @@ from partition.checkpoint import criu, dumping, files, obstacles
 from partition.checkpoint.collecting import NotSavedError, record
 from partition.checkpoint.committing import commit
 from partition.checkpoint.files import Recipe
-from partition.jobs.ask import ask
+from partition.checkpoint.inotify import Inotify
+from partition.jobs.ask import Silent, ask, open_directory
 from partition.jobs.steps import with_steps
 
 KEPT_COUNT = 2  # checkpoints of a script
 _COUNT = struct.Struct("<Q")  # in the lock: how often the script was to be written down
 _ANSWER_S = 10.0  # a yod that says nothing for so long is stopped
 _END_S = 60.0  # a yod whose step has ended is gone by then
+_ENDING_S = 2.0  # one that ends by itself, too
 _MS = 1000
 _COLLECTING = f"{files.COLLECTING}script"  # one at a time: the lock is held
 
@@ -48,9 +50,10 @@ def look(unix_pid: int, job_id: str, directory: str) -> None:
     Raises:
         NotSavedError: it could not; the text names what stands in the way.
     """
+    first = _first_of(unix_pid)
     with open(os.path.join(directory, LOCK), "rb") as lock:
-        steps = _steps(job_id, lock.fileno())
-    _demand_possible(_first_of(unix_pid), steps)
+        steps = _steps(job_id, first, lock.fileno())
+    _demand_possible(first, steps)
 
 
 def save(unix_pid: int, job_id: str, directory: str, recipe: Recipe) -> tuple[int, str]:
@@ -68,7 +71,7 @@ def save(unix_pid: int, job_id: str, directory: str, recipe: Recipe) -> tuple[in
     with open(os.path.join(directory, LOCK), "r+b", buffering=0) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         first = _first_of(unix_pid)
-        steps = _steps(job_id, lock.fileno())
+        steps = _steps(job_id, first, lock.fileno())
         _demand_possible(first, steps)
         count = _COUNT.unpack(os.pread(lock.fileno(), _COUNT.size, 0).ljust(_COUNT.size, b"\0"))[0]
         os.pwrite(lock.fileno(), _COUNT.pack(count + 1), 0)
@@ -97,26 +100,57 @@ def _first_of(unix_pid: int) -> int:
     raise NotSavedError("the script has ended, or has not begun")
 
 
-def _steps(job_id: str, lock: int) -> dict[str, int]:
-    """The steps that run on this host, and the processes of their yods.
+def _steps(job_id: str, first: int, lock: int) -> dict[str, int]:
+    """The steps of the script, and the processes of their yods.
 
     Raises:
-        NotSavedError: one is not below a yod-cr, or does not answer.
+        NotSavedError: one is not below a yod-cr, does not answer, or has no nodes yet.
     """
-    found: dict[str, int] = {}
-    ids = [each for each in with_steps([job_id])[job_id] if each != job_id]
-    for answer in ask(ids, job.Show(), _ANSWER_S):
-        if answer.reply is None:
-            raise NotSavedError(f"{answer.id}: {answer.trouble}")
-        if not _has_open(_parent(answer.unix_pid), lock):
-            raise NotSavedError(f"{answer.id}: its yod is not below yod-cr, and has connections")
-        found[answer.id] = answer.unix_pid
-    return found
+    with Inotify() as inotify:
+        if (directory := open_directory()) is not None:
+            inotify.watch(directory.path)
+            directory.close()
+        while True:
+            yods = {
+                child
+                for each in (first, *obstacles.below(first))
+                if _has_open(each, lock)
+                for child in obstacles.children_of(each)
+                if stat_of(child)[:1] not in ([], [b"Z"])
+            }
+            found: dict[str, int] = {}
+            ids = [each for each in with_steps([job_id])[job_id] if each != job_id]
+            for answer in ask(ids, job.Show(), _ANSWER_S):
+                if answer.silent in (Silent.UNKNOWN, Silent.ENDED):
+                    continue
+                if answer.reply is None:
+                    raise NotSavedError(f"{answer.id}: {answer.trouble}")
+                if answer.unix_pid not in yods and stat_of(answer.unix_pid):
+                    why = "its yod is not below yod-cr, and has connections"
+                    raise NotSavedError(f"{answer.id}: {why}")
+                found[answer.id] = answer.unix_pid
+            if not (nameless := yods - set(found.values())):
+                return found
+            _await_name(nameless, inotify)
 
 
-def _parent(unix_pid: int) -> int:
-    fields = stat_of(unix_pid)
-    return int(fields[1]) if fields else 0
+def _await_name(yods: Collection[int], inotify: Inotify) -> None:
+    """Wait until a step has a name, or one of these yods ends.
+
+    Raises:
+        NotSavedError: nothing of that happens.
+    """
+    fds = [os.pidfd_open(each) for each in yods if stat_of(each)]
+    try:
+        poll = select.poll()
+        for fd in (inotify.fd, *fds):
+            poll.register(fd, select.POLLIN)
+        if not poll.poll(_ANSWER_S * _MS):
+            raise NotSavedError(f"process {min(yods)} (yod) has no nodes yet, and connections")
+        list(inotify.read())
+    finally:
+        for fd in fds:
+            os.close(fd)
 
 
 def _has_open(unix_pid: int, lock: int) -> bool:
@@ -142,29 +176,35 @@ def _end(steps: Mapping[str, int]) -> None:
     Raises:
         NotSavedError: one could not be written down, or does not end.
     """
-    pidfds = {os.pidfd_open(unix_pid): job_id for job_id, unix_pid in steps.items()}
-    try:
-        _demand_all(steps, job.Checkpoint(ends=True))
-        poll = select.poll()
-        left = dict(pidfds)
-        for fd in left:
-            poll.register(fd, select.POLLIN)
-        while left:
-            if not (ended := poll.poll(_END_S * _MS)):
-                raise NotSavedError(f"{min(left.values())} is written down, and does not end")
-            for fd, _ in ended:
-                poll.unregister(fd)
-                del left[fd]
-    finally:
-        for fd in pidfds:
-            os.close(fd)
+    _demand_all(steps, job.Checkpoint(ends=True))
+    for job_id, unix_pid in steps.items():
+        if not _ends(unix_pid, _END_S):
+            raise NotSavedError(f"{job_id} is written down, and does not end")
 
 
-def _demand_all(steps: Collection[str], request: job.Checkpoint) -> None:
+def _demand_all(steps: Mapping[str, int], request: job.Checkpoint) -> None:
+    """Ask the steps. One that refuses as it comes to its end is none any more.
+
+    Raises:
+        NotSavedError: one refuses.
+    """
     for answer in ask(steps, request, None):
-        if not isinstance(answer.reply, job.Accepted | job.Checkpointed):
-            why = answer.trouble or "it ended before its checkpoint was made"
-            raise NotSavedError(f"{answer.id}: {why}")
+        if isinstance(answer.reply, job.Accepted | job.Checkpointed):
+            continue
+        if not _ends(steps[answer.id], _ENDING_S):
+            raise NotSavedError(f"{answer.id}: {answer.trouble}")
+
+
+def _ends(unix_pid: int, within_s: float) -> bool:
+    """Whether a process ends within this time, or has ended."""
+    try:
+        fd = os.pidfd_open(unix_pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([fd], (), (), within_s)[0])
+    finally:
+        os.close(fd)
 
 
 def _dump(unix_pid: int, first: int, images: str) -> None:

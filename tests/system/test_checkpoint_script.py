@@ -184,6 +184,46 @@ def test_a_script_runs_on_when_criu_is_killed(scripts):
     assert f"yodjob: job {job_id}: no checkpoint of the script: {why}\n" in output
 
 
+def test_a_script_runs_on_when_its_saver_is_killed_and_criu_is_not(scripts):
+    orphaned = scripts.place / "criu"
+    orphaned.write_text(f'#!/bin/sh\n[ $1 != dump ] || kill -9 $PPID\nexec {needs_criu()} "$@"\n')
+    orphaned.chmod(0o755)
+    job_id = scripts.submit(env={"YOD_CRIU": str(orphaned)})
+    scripts.awaits(job_id, "at 3\n")
+    done = scripts.jobs.yodjob("checkpoint", job_id)
+    why = "its saver ended with 137"
+    assert (done.status, done.err) == (1, f"yodjob: {job_id}: no checkpoint: {why}\n")
+    scripts.let(6)
+    assert scripts.ends(job_id)[0] == 0
+
+
+def test_a_script_goes_on_from_its_checkpoint_whatever_its_job_runs_again_for(scripts):
+    job_id = scripts.submit()
+    scripts.awaits(job_id, "at 3\n")
+    scripts.checkpoint(job_id)
+    scripts.let(5)
+    scripts.awaits(job_id, "at 5\n")
+    assert scripts.jobs.yodjob("requeue", job_id).status == 0
+    scripts.let(6)
+    assert scripts.ends(job_id) == (0, lines(1, 6))
+
+
+def test_steps_that_run_at_a_time_and_follow_each_other_come_back_with_their_script(scripts):
+    step = f"yod-cr --checkpoint-by criu -sz 1 sh -c {shlex.quote(COUNT)}"
+    turns = "for n in 1 2 3 4 5 6 7 8; do yod-cr --checkpoint-by criu -sz 1 echo turn $n; done"
+    job_id = scripts.submit(f"{step} > first &\n{turns}\nwait\necho after", "-sz", "2")
+    for turn in (1, 4):
+        scripts.awaits(job_id, f"turn {turn}\n")
+        done = scripts.jobs.yodjob("checkpoint", "--kill", job_id)
+        assert done.status == 0, done
+    scripts.let(6)
+    status, output = scripts.ends(job_id)
+    assert (status, output.count("after\n")) == (0, 1)
+    assert [output.count(f"turn {n}\n") for n in range(1, 9)] == [1] * 8
+    first = (scripts.place / "first").read_text()
+    assert [first.count(f"at {n}\n") for n in range(1, 7)] == [1] * 6
+
+
 def test_a_job_whose_checkpoint_was_changed_ends_and_says_so(scripts):
     jobs = scripts.jobs
     job_id = scripts.submit()
