@@ -56,7 +56,9 @@ def test_sessions_are_shown_while_they_run_and_afterwards(work):
     assert [pilot["state"] for pilot in shown["pilots"]] == ["CANCELED"]
     assert run("show", "campaign").stdout.splitlines()[1] == "bad  FAILED  exit code 3"
     assert "no task nothing" in run("why", "nothing", status=1).stderr
-    assert "journal: No such file" in run("show", "nowhere", status=1).stderr
+    assert run("why", "bad").stdout == "bad is FAILED: exit code 3\n"
+    nowhere = f"yod-pilot: there is no session {work}/nowhere\n"
+    assert run("show", "nowhere", status=1).stderr == nowhere
     assert "No such option" in run("list", "--nothing", status=2).stderr
 
 

@@ -160,6 +160,18 @@ def test_what_runs_is_drawn_too(work):
     assert (sums["tasks"], sums["wrong"]) == ({"CANCELED": 1}, [])
 
 
+def test_sessions_of_a_directory_are_drawn_where_none_is_named(work):
+    assert run("plot", status=1).stderr == f"yod-pilot: there is no session in {work}\n"
+    for name in ("a", "b"):
+        with rp.Session(name) as session:
+            tmgr = rp.TaskManager(session)
+            tmgr.add_pilots(rp.PilotManager(session).submit_pilots({"cores": 1, "runtime": 5}))
+            assert tmgr.submit_tasks(shell("true")).wait(timeout=LIMIT_S) == rp.DONE
+    assert run("plot", "--web").stdout == "a/plot.html\nb/plot.html\n"
+    assert run("plot", "b", "--trace").stdout == "b/trace.json\n"
+    assert "are for one session, not for 2" in run("plot", "--json", status=2).stderr
+
+
 def test_profiles_can_be_turned_off(work, monkeypatch):
     monkeypatch.setenv("YOD_PROFILE", "0")
     with rp.Session("s") as session:
@@ -170,7 +182,7 @@ def test_profiles_can_be_turned_off(work, monkeypatch):
         assert task.stdout == "[]\n"
     assert paths_of("s") == []
     assert "it has no profiles: YOD_PROFILE=0" in run("plot", "s", status=1).stderr
-    assert "journal: No such file" in run("plot", "nowhere", status=1).stderr
+    assert "there is no session " in run("plot", "nowhere", status=1).stderr
     assert "at a time" in run("plot", "s", "--web", "--json", status=2).stderr
 
 

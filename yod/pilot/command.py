@@ -91,7 +91,8 @@ def why(task: str, session: str | None) -> None:
         raise YodError(f"there is no task {task} in the sessions here")
     for each in every:
         where = f"{each.uid}: " if len(every) > 1 else ""
-        click.echo(f"{where}{task} is {each.tasks[task]}: {each.why(task)}")
+        reason = each.why(task)
+        click.echo(f"{where}{task} is {each.tasks[task]}{reason and f': {reason}'}")
 
 
 @command.command("map", context_settings={"allow_interspersed_args": False})
@@ -126,20 +127,40 @@ def map_lines(
 
 
 @command.command("plot")
-@click.argument("session")
+@click.argument("sessions", nargs=-1)
 @click.option("--output", help="The file; .png, .svg and .pdf are known.", metavar="FILE")
 @click.option("--web", is_flag=True, help="A page for browsers, in one file.")
 @click.option("--trace", is_flag=True, help="A trace for ui.perfetto.dev.")
 @click.option("--json", "as_json", is_flag=True, help="The sums, to standard output.")
 @click.option("--radical", is_flag=True, help="The files that RADICAL-Analytics wants, too.")
 def plot(
-    session: str, output: str | None, web: bool, trace: bool, as_json: bool, radical: bool
+    sessions: tuple[str, ...],
+    output: str | None,
+    web: bool,
+    trace: bool,
+    as_json: bool,
+    radical: bool,
 ) -> None:
-    """Draw where the time of a session went."""
+    """Draw where the time of sessions went, each for itself."""
     if web + trace + as_json + radical > 1:
         raise UsageError("plot: one of --web, --trace, --json and --radical at a time")
     if output and (as_json or radical):
         raise UsageError("plot: --output names one picture; --json and --radical make none")
+    paths = list(sessions) or [os.path.relpath(each) for each in _below()]
+    if not paths:
+        raise YodError(f"there is no session in {os.getcwd()}")
+    if len(paths) > 1 and (output or as_json):
+        raise UsageError(f"plot: --output and --json are for one session, not for {len(paths)}")
+    if as_json:
+        from yod.pilot.plot import pictures
+
+        _print_json(pictures.sums(paths[0]))
+        return
+    for path in paths:
+        _draw(path, output, web, trace, radical)
+
+
+def _draw(session: str, output: str | None, web: bool, trace: bool, radical: bool) -> None:
     if radical:
         from yod.pilot.plot.radical import write
 
@@ -147,9 +168,6 @@ def plot(
         return
     from yod.pilot.plot import pictures
 
-    if as_json:
-        _print_json(pictures.sums(session))
-        return
     what = pictures.PAGE if web else pictures.TRACE if trace else pictures.FIGURE
     drawn = pictures.draw(session, what, output)
     click.echo(drawn.path)
@@ -157,11 +175,16 @@ def plot(
         stdio.say(f"yod-pilot: {text}")
 
 
-def _seen(sessions: tuple[str, ...]) -> list[Seen]:
-    from yod.pilot.client.asking import Seen, sessions_below
+def _below() -> list[str]:
+    from yod.pilot.client.asking import sessions_below
 
-    paths = [os.path.abspath(each) for each in sessions] or sessions_below(os.getcwd())
-    return [Seen(path) for path in paths]
+    return sessions_below(os.getcwd())
+
+
+def _seen(sessions: tuple[str, ...]) -> list[Seen]:
+    from yod.pilot.client.asking import Seen
+
+    return [Seen(path) for path in [os.path.abspath(each) for each in sessions] or _below()]
 
 
 def _of_seen(seen: Seen) -> dict[str, object]:

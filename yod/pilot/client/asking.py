@@ -65,7 +65,7 @@ class Seen:
         return [over for over in self.over.values() if over.state == states.FAILED]
 
     def why(self, uid: str) -> str:
-        """Why a task stands where it does.
+        """Why a task stands where it does; empty: its state says all.
 
         Raises:
             YodError: there is no such task, or its agent does not answer.
@@ -74,7 +74,7 @@ class Seen:
             raise YodError(f"{self.uid} has no task {uid}")
         over = self.over.get(uid)
         if over is not None:
-            return over.reason or f"it is {over.state}"
+            return over.reason
         pilot = self.given.get(uid)
         if not pilot:
             return "no pilot has it yet"

@@ -183,6 +183,8 @@ def read(directory: str) -> Past:
             while data := file.read(1 << 20):
                 for body in frames.add(data):
                     past.add(_decoder.decode(body))
+    except (FileNotFoundError, NotADirectoryError):
+        raise YodError(f"there is no session {directory}") from None
     except OSError as error:
         raise YodError(f"{path}: {error.strerror}") from None
     except (MsgspecError, PeerProtocolError) as error:
