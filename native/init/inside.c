@@ -64,7 +64,8 @@ static _Noreturn void be_program (const struct inside *inside, int pmi)
     if (post_send (inside->told, &here, NULL, NULL, 0) != 0)
         _exit (EXIT_NEVER_STARTED);
     execv (inside->words[0], inside->words + 1);
-    fprintf (stderr, "yod-init: %s: %s\n", inside->words[0], strerror (errno));
+    fprintf (stderr, "yod-init: %s: %s\n", inside->words[inside->script >= 0],
+             strerror (errno));
     _exit (EXIT_NEVER_STARTED);
 }
 

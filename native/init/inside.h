@@ -18,7 +18,8 @@ extern const int faults[];
  *   itself and others in /proc, until it is brought back.
  * told: a socket that the program says on that it is there; -1: it has.
  * pmi_in, pmi_out: pipes to what it says to the server of PMI; -1: there is none.
- * script: a descriptor that the program is executed by, and keeps; -1: there is none. */
+ * script: a descriptor that the program is executed by, and keeps; its name is then
+ *   the first argument. -1: there is none. */
 struct inside {
     char **words;
     const sigset_t *before;

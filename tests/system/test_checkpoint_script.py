@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shlex
+import socket
+import subprocess
 from functools import partial
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from tests.support.partition import drained
 from tests.support.wait import wait_until
 from tests.system.test_checkpoint import Study
 from tests.system.test_checkpoint_moves import QUEUES
+from tests.system.test_requeue_lost import SOON
 
 pytestmark = pytest.mark.usefixtures("needs_root")
 
@@ -203,9 +206,66 @@ def test_a_script_goes_on_from_its_checkpoint_whatever_its_job_runs_again_for(sc
     scripts.checkpoint(job_id)
     scripts.let(5)
     scripts.awaits(job_id, "at 5\n")
-    assert scripts.jobs.yodjob("requeue", job_id).status == 0
-    scripts.let(6)
+    for last in (4, 6):
+        scripts.let(last)
+        assert scripts.jobs.yodjob("requeue", job_id).status == 0
+        scripts.awaits(job_id, f"at {last}\n")
     assert scripts.ends(job_id) == (0, lines(1, 6))
+
+
+def test_a_script_whose_node_is_lost_goes_on_elsewhere_from_its_checkpoint(start_local, tmp_path):
+    jobs = Jobs(start_local(2, slots=1, env=SOON), tmp_path)
+    try:
+        scripts = Scripts(jobs)
+        job_id = scripts.submit(COUNT, "--requeue")
+        scripts.awaits(job_id, "at 3\n")
+        scripts.checkpoint(job_id)
+        (node,) = jobs.row(job_id)["nodes"]
+        jobs.partition.pcts[node].kill()
+        scripts.let(6)
+        assert scripts.ends(job_id) == (0, lines(1, 6))
+        assert jobs.row(job_id)["nodes"] == [1 - node]
+        jobs.partition.replace_pct(node)
+    finally:
+        jobs.close()
+
+
+def test_a_script_runs_on_when_the_disk_of_its_checkpoints_is_full(scripts):
+    scripts.kept.mkdir()
+    small = ["mount", "-t", "tmpfs", "-o", "size=128k", "none", scripts.kept]
+    subprocess.run(small, check=True)
+    try:
+        job_id = scripts.submit()
+        scripts.awaits(job_id, "at 3\n")
+        done = scripts.jobs.yodjob("checkpoint", "--kill", job_id)
+        assert done.status == 1
+        assert f"yodjob: {job_id}: no checkpoint: " in done.err and "No space left" in done.err
+        scripts.let(6)
+        assert scripts.ends(job_id)[0] == 0
+        assert not list(scripts.kept.glob("*/checkpoint.*"))
+    finally:
+        subprocess.run(["umount", "--lazy", scripts.kept], check=True)
+
+
+def test_a_script_without_its_interpreter_ends_and_says_so(scripts):
+    script = scripts.place / "job.sh"
+    script.write_text("#!/no/interpreter\n")
+    job_id = scripts.jobs.submit("--checkpoint-dir", "kept", script, env=scripts.env)
+    assert scripts.ends(job_id) == (127, "yod-init: job.sh: No such file or directory\n")
+
+
+def test_a_connection_of_a_script_is_named(scripts):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        inside = f"exec 3<>/dev/tcp/127.0.0.1/{port}; echo ready; read -u 3"
+        job_id = scripts.submit(f"bash -c {shlex.quote(inside)}")
+        scripts.awaits(job_id, "ready\n")
+        done = scripts.jobs.yodjob("checkpoint", "--kill", job_id)
+        assert done.status == 1
+        assert done.err.startswith(f"yodjob: {job_id}: no checkpoint: criu cannot write it down: ")
+        assert done.err.endswith(f" (bash) has a TCP connection to 127.0.0.1:{port}\n")
+        server.accept()[0].close()
+    assert scripts.jobs.wait(job_id) == 1
 
 
 def test_steps_that_run_at_a_time_and_follow_each_other_come_back_with_their_script(scripts):
