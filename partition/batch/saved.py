@@ -174,7 +174,8 @@ class SavedScript(Script):
 
     def checkpoint(self, ends: bool, is_trial: bool) -> None:
         """A command asks for a checkpoint, or whether one could be made."""
-        if why := "it is suspended" * self._is_suspended or "its script does not run" * (not self._unix_pid):
+        if self._is_suspended or not self._unix_pid:
+            why = "it is suspended" if self._is_suspended else "its script does not run"
             self._told(is_trial, "", why)
         else:
             self._handle(Asked(ends, is_trial))

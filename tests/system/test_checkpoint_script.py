@@ -247,6 +247,19 @@ def test_a_script_runs_on_when_the_disk_of_its_checkpoints_is_full(scripts):
         subprocess.run(["umount", "--lazy", scripts.kept], check=True)
 
 
+def test_a_script_that_is_suspended_is_written_down_when_it_goes_on(scripts):
+    job_id = scripts.submit()
+    scripts.awaits(job_id, "at 3\n")
+    assert scripts.jobs.yodjob("suspend", job_id).status == 0
+    wait_until(lambda: scripts.jobs.state(job_id) == "SUSPENDED")
+    done = scripts.jobs.yodjob("checkpoint", "--kill", job_id)
+    assert (done.status, done.err) == (1, f"yodjob: {job_id}: no checkpoint: it is suspended\n")
+    assert scripts.jobs.yodjob("resume", job_id).status == 0
+    scripts.checkpoint(job_id, "--kill")
+    scripts.let(6)
+    assert scripts.ends(job_id) == (0, lines(1, 6))
+
+
 def test_a_script_without_its_interpreter_ends_and_says_so(scripts):
     script = scripts.place / "job.sh"
     script.write_text("#!/no/interpreter\n")
