@@ -276,7 +276,7 @@ class Bebopd:
             case OrdersRecorded():
                 from allocator.operators import recorded
 
-                return recorded(event, self.nodes, self.jobs)
+                return recorded(event, self.nodes, self.jobs, self.batch)
         raise IllegalTransition("bebopd", event)
 
     def state(self, now: float) -> list[str]:

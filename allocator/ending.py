@@ -9,7 +9,10 @@ the job is still there later, more is done::
     RESET       SIGKILL --end_s--> reset
 
 A launch that gives way (``yod -nice``) ends as at a nicekill, in the grace of its queue if that has
-one.
+one. Where it makes a checkpoint before, its yod is asked for that first, and has as long as the
+launch wants, and at most ``nice_checkpoint_s``::
+
+    write down --checkpoint_s--> SIGTERM --grace--> SIGKILL --end_s--> reset
 
 A reset has each PCT end the job at once, and releases its slots: its yod may be stopped, or gone
 without its connection. A request that names nodes is about the ranks there; the slots stay with the
@@ -24,8 +27,10 @@ Pure. Source: Cplant's pingd, -interrupt, -nicekill, -reset.
 from __future__ import annotations
 
 from collections.abc import Collection
-from enum import Enum
+from enum import IntEnum
 from signal import SIGKILL, SIGTERM
+
+from msgspec import Struct
 
 from allocator.batch.job import RecordEvent
 from allocator.batch.table import BatchJobs
@@ -40,7 +45,9 @@ from native.ids import PortalId
 from native.limits import Limits
 from native.machine import Action, Log, Send
 from native.wire import nodes as wire
+from native.wire.alloc import GiveWay
 from native.wire.base import NAME_MAX, clipped
+from native.wire.group import WriteDown
 from native.wire.nodes import Ending
 from native.wire.status import is_batch_job
 
@@ -51,11 +58,25 @@ WORDS = {
 }
 
 
-class Step(Enum):
-    """What is done next to a job that does not end."""
+class Step(IntEnum):
+    """What is done next to a job that does not end; each is more than the one before."""
 
-    KILL = "kill"
-    RESET = "reset"
+    TERMINATE = 1
+    KILL = 2
+    RESET = 3
+
+
+class Planned(Struct, frozen=True):
+    """The next step.
+
+    Attributes:
+        by: who has asked.
+        grace_s: from SIGTERM to SIGKILL, of a step TERMINATE.
+    """
+
+    step: Step
+    by: str
+    grace_s: float = 0.0
 
 
 class Endings:
@@ -75,7 +96,7 @@ class Endings:
         self._batch = batch_jobs
         self._limits = limits
         self._due: Deadlines[int] = Deadlines()
-        self._next: dict[int, tuple[Step, str]] = {}  # by job; and who has asked
+        self._next: dict[int, Planned] = {}  # by job
 
     def deadline(self) -> float | None:
         """When :meth:`due` has something to do."""
@@ -120,35 +141,56 @@ class Endings:
         return [*actions, Send(source, answer)]
 
     def is_ending(self, job_id: int) -> bool:
-        """Whether a job is to be killed, or reset."""
+        """Whether a job is to be terminated, killed or reset."""
         return job_id in self._next
 
-    def give_way(self, job: Job, why: str, grace_s: float, now: float) -> list[Action]:
-        """A launch ends so that others have its slots."""
+    def give_way(
+        self, job: Job, why: str, checkpoint_s: float, grace_s: float, now: float
+    ) -> list[Action]:
+        """A launch ends so that others have its slots.
+
+        Args:
+            checkpoint_s: so long it may be written down before; 0: it is not.
+        """
+        actions: list[Action] = [RecordEvent(job.job_id, why), Log(why, job.job_id)]
+        if not checkpoint_s:
+            return actions + self._terminate(job, why, grace_s, now)
+        assert job.requester is not None, "its yod writes it down"
+        self._later(job, Planned(Step.TERMINATE, why, grace_s), now + checkpoint_s)
+        text = clipped(f"{why} (-nice), behind a checkpoint within {checkpoint_s:g} s")
+        return [*actions, Send(job.requester, WriteDown(job.job_id, text, gives_way=True))]
+
+    def _terminate(self, job: Job, why: str, grace_s: float, now: float) -> list[Action]:
+        """Tell the yod and the ranks of a launch that gives way."""
         by = clipped(why, NAME_MAX)
-        actions = [RecordEvent(job.job_id, why), Log(why, job.job_id)]
+        text = f"{why} (-nice): SIGTERM sent to all ranks, SIGKILL in {grace_s:g} s"
+        actions: list[Action] = []
+        if job.requester is not None:
+            actions.append(Send(job.requester, GiveWay(job.job_id, clipped(text))))
         actions += self._signal(job, job.holdings, SIGTERM, by)
         if job.state in (JobState.PENDING, JobState.REVOKING):  # no PCT may have heard of it
             actions += self._jobs.release(job, None, now)
-            self._later(job, Step.RESET, by, now + self._limits.end_s)
+            self._later(job, Planned(Step.RESET, by), now + self._limits.end_s)
         else:
-            self._later(job, Step.KILL, by, now + grace_s)
+            self._later(job, Planned(Step.KILL, by), now + grace_s)
         return actions
 
     def due(self, now: float) -> list[Action]:
         """Go on with the jobs that are still there."""
         actions: list[Action] = []
         for job_id in self._due.due(now):
-            step, by = self._next.pop(job_id)
+            planned = self._next.pop(job_id)
             self._due.set(job_id, None)
             job = self._jobs.get(job_id)
             if job is None:
                 continue
-            match step:
-                case Step.KILL:
+            match planned:
+                case Planned(Step.TERMINATE, why, grace_s):
+                    actions += self._terminate(job, why, grace_s, now)
+                case Planned(Step.KILL, by):
                     actions += self._signal(job, job.holdings, SIGKILL, by)
-                    self._later(job, Step.RESET, by, now + self._limits.end_s)
-                case Step.RESET:
+                    self._later(job, Planned(Step.RESET, by), now + self._limits.end_s)
+                case Planned(Step.RESET, by):
                     actions.append(Log(f"reset, it has not ended: asked for by {by}", job_id))
                     actions += self._accounting.told(job_id, None, by, now)
                     actions += [*self._jobs.reset(job), *self._jobs.release(job, None, now)]
@@ -176,18 +218,18 @@ class Endings:
         actions += self._signal(job, numbers, number, by)
         if job.state in (JobState.PENDING, JobState.REVOKING):  # no PCT may have heard of it
             actions += self._jobs.release(job, None, now)
-            self._later(job, Step.RESET, by, now + self._limits.end_s)
+            self._later(job, Planned(Step.RESET, by), now + self._limits.end_s)
         elif how is Ending.NICEKILL:
-            self._later(job, Step.KILL, by, now + self._limits.nice_kill_s)
+            self._later(job, Planned(Step.KILL, by), now + self._limits.nice_kill_s)
         elif how is Ending.RESET and is_whole:
-            self._later(job, Step.RESET, by, now + self._limits.end_s)
+            self._later(job, Planned(Step.RESET, by), now + self._limits.end_s)
         return actions
 
-    def _later(self, job: Job, step: Step, by: str, at: float) -> None:
+    def _later(self, job: Job, step: Planned, at: float) -> None:
         """Plan the next step. What is planned already is neither put off nor made less."""
-        planned, _ = self._next.get(job.job_id, (None, ""))
-        if planned is None or (planned is Step.KILL and step is Step.RESET):
-            self._next[job.job_id] = step, by
+        planned = self._next.get(job.job_id)
+        if planned is None or planned.step < step.step:
+            self._next[job.job_id] = step
             self._due.set(job.job_id, at)
 
     def _signal(self, job: Job, numbers: Collection[int], number: int, by: str) -> list[Action]:

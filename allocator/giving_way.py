@@ -3,7 +3,8 @@
 A batch job is ended by its broker (:mod:`allocator.batch.preempted`), or stands still
 (:mod:`allocator.batch.lenders`). A launch that gives way
 (``yod -nice``) has none: its PCTs are told to signal its ranks, as at a nicekill
-(:mod:`allocator.ending`), and its yod is told why. A later bebopd knows from the PCTs which of the
+(:mod:`allocator.ending`), and its yod is told why; one that makes a checkpoint then is asked for
+that first. A later bebopd knows from the PCTs which of the
 running launches give way. What was planned is kept in memory.
 """
 
@@ -22,9 +23,7 @@ from allocator.nodes.table import NodeTable
 from allocator.queue.admission import Admission
 from allocator.queue.policy import Preemption
 from native.limits import Limits
-from native.machine import Action, Send
-from native.wire.alloc import GiveWay
-from native.wire.base import clipped
+from native.machine import Action
 
 if TYPE_CHECKING:
     from allocator.asked import BatchRequests
@@ -103,10 +102,10 @@ class GivingWay:
 
     def _end_launch(self, job: Job, why: str, now: float) -> list[Action]:
         grace_s = self._admission.preempt_grace(job.terms) or self._limits.nice_kill_s
-        self._kill_at[job.job_id] = self._unix_time() + grace_s
+        checkpoint_s = 0.0
+        if job.state is JobState.RUNNING and job.requester is not None:
+            checkpoint_s = min(job.terms.checkpoint_s, self._limits.nice_checkpoint_s)
+        self._kill_at[job.job_id] = self._unix_time() + checkpoint_s + grace_s
         self._accounting.preempted(job.job_id, f"gave way {why}")
-        text = f"gives way {why} (-nice): SIGTERM sent to all ranks, SIGKILL in {grace_s:g} s"
-        told: list[Action] = []
-        if job.requester is not None:
-            told = [Send(job.requester, GiveWay(job.job_id, clipped(text)))]
-        return told + self._asked().endings().give_way(job, f"gives way {why}", grace_s, now)
+        endings = self._asked().endings()
+        return endings.give_way(job, f"gives way {why}", checkpoint_s, grace_s, now)

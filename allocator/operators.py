@@ -2,7 +2,8 @@
 
 An order is written to the disk first; then bebopd goes by it and answers. A node that is drained
 or is to restart is given to no job, one that is reserved to those of one user; the jobs that are
-there go on. An order to restart is fulfilled in three
+there go on. Those on a node that is drained are told, since they may wish to end behind a
+checkpoint. An order to restart is fulfilled in three
 steps: no job holds the node, or it is forced; its PCT is told; another PCT of the node
 announces itself. Each of them may happen under a later bebopd.
 
@@ -11,13 +12,15 @@ Pure.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from itertools import islice
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from allocator.batch.running import reached
+from allocator.batch.table import BatchJobs
 from allocator.jobs.assign import RequestRefused, unknown_text
 from allocator.jobs.grants import Owner
 from allocator.jobs.table import JobTable
@@ -42,6 +45,7 @@ from native.text import shown
 from native.wire import nodes as wire
 from native.wire.alloc import Refused
 from native.wire.base import NAME_MAX, clipped
+from native.wire.group import WriteDown
 from native.wire.nodes import NodeEventKind
 
 BY_PCT = "its PCT"
@@ -204,7 +208,9 @@ def not_permitted(by: str, partition: str, owner: str | None, group: str) -> Req
     return RequestRefused(Refusal.NOT_PERMITTED, text)
 
 
-def recorded(event: OrdersRecorded, nodes: NodeTable, jobs: JobTable) -> list[Action]:
+def recorded(
+    event: OrdersRecorded, nodes: NodeTable, jobs: JobTable, batch: BatchJobs
+) -> list[Action]:
     """The orders are on the disk: go by them, and say so."""
     numbers = [number for number, _ in event.changes]
     if event.error:
@@ -213,15 +219,36 @@ def recorded(event: OrdersRecorded, nodes: NodeTable, jobs: JobTable) -> list[Ac
         if event.asker is not None:
             actions.append(Send(event.asker, Refused(Refusal.NOT_RECORDED, clipped(text))))
         return actions
-    actions = []
+    actions, drained = [], []
     for number, orders in event.changes:
         before = nodes.orders(number)
         nodes.order(number, orders)
         actions.append(Log(f"node {number}: {_said(orders)}"))
         actions += _happened(number, nodes, before, orders, event.by)
+        if orders.drain is not None and orders.drain != before.drain:
+            drained.append(number)
+    actions += _write_down(drained, nodes, jobs, batch)
     if event.asker is not None:
         actions.append(Send(event.asker, _changed(numbers, nodes, jobs)))
     return actions
+
+
+def _write_down(
+    numbers: Collection[int], nodes: NodeTable, jobs: JobTable, batch: BatchJobs
+) -> list[Action]:
+    """The jobs on nodes that are drained may make a checkpoint, and end behind it."""
+    told: dict[int, Action] = {}
+    for node in filter(None, map(nodes.get, numbers)):
+        drain = node.orders.drain
+        assert drain is not None
+        text = clipped(f"{node} is drained by {drain.by}: {shown(drain.reason)}")
+        for job_id in node.held.keys() - told.keys():
+            of_batch = batch.get(job_id)
+            job = jobs.on(node.number, job_id)
+            peer = job.requester if of_batch is None else reached(of_batch, nodes)
+            if peer is not None:
+                told[job_id] = Send(peer, WriteDown(job_id, text))
+    return [told[job_id] for job_id in sorted(told)]
 
 
 def _happened(

@@ -33,6 +33,7 @@ class Limits(Struct, frozen=True):
     kill_wait_s: float = 30.0
     overtime_s: float = 300.0
     nice_kill_s: float = 300.0
+    nice_checkpoint_s: float = 300.0
     unkillable_s: float = 60.0
     store_answer_s: float = 10.0
     health_s: float = 60.0
@@ -144,6 +145,8 @@ MEANINGS = {
     "and kill_wait_s is ended by bebopd",
     "nice_kill_s": "jobs that are ended by pingd -nicekill, or give way (yod -nice), have "
     "this long from SIGTERM to SIGKILL",
+    "nice_checkpoint_s": "launches that give way have at most this long for a checkpoint before "
+    "SIGTERM (yod -nice --checkpoint-on preempt)",
     "store_answer_s": "a directory of a pct's store takes a byte within this, else it hangs and "
     "the node's jobs end; 0: it is not asked",
     "health_s": "a pct without jobs looks after its node at this interval; 0: never",

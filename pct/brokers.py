@@ -23,6 +23,7 @@ from native.machine import Action, Event, Log, Send
 from native.wire import batch
 from native.wire.alloc import Grant, Unfit
 from native.wire.base import Message
+from native.wire.group import WriteDown
 from pct.job.rules.unkillable import NAMED, Countdown, Step
 
 
@@ -36,6 +37,7 @@ class BrokerState(Enum):
 
 
 _TOLD = BrokerState.TOLD
+ForBroker = batch.EndBroker | batch.SignalScript | batch.LimitTime | batch.Suspend | WriteDown
 NOT_STARTED = -1  # a wait status
 
 
@@ -99,7 +101,7 @@ class BeginBroker(BrokerAction, frozen=True):
 class TellBroker(BrokerAction, frozen=True):
     """Pass a message on to it."""
 
-    message: batch.EndBroker | batch.SignalScript | batch.LimitTime | batch.Suspend
+    message: ForBroker
 
 
 class KillBroker(BrokerAction, frozen=True):
@@ -185,7 +187,7 @@ class Brokers:
                 return self.granted(bebopd, message)
             case batch.EndBroker():
                 return self.end(bebopd, message, now)
-            case batch.SignalScript() | batch.LimitTime() | batch.Suspend():
+            case batch.SignalScript() | batch.LimitTime() | batch.Suspend() | WriteDown():
                 return self.pass_on(message)
             case batch.Heard():
                 return self.heard(message)
@@ -229,9 +231,9 @@ class Brokers:
         return [TellBroker(job_id, message)]
 
     def pass_on(
-        self, message: batch.SignalScript | batch.LimitTime | batch.Suspend
+        self, message: batch.SignalScript | batch.LimitTime | batch.Suspend | WriteDown
     ) -> list[Action]:
-        """For the broker of a job to see to: signal its script, limit its time, suspend it."""
+        """For the broker of a job to see to: its script, its time, its steps."""
         return [TellBroker(message.job_id, message)] if self._is_alive(message.job_id) else []
 
     def heard(self, message: batch.Heard) -> list[Action]:

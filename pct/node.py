@@ -438,6 +438,7 @@ FROM_BEBOPD: dict[type[Message], Method] = {
     batch.SignalScript: Node._broker,
     batch.LimitTime: Node._broker,
     batch.Suspend: Node._broker,
+    group.WriteDown: Node._broker,
     batch.Heard: Node._broker,
 }
 

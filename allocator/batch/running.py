@@ -14,6 +14,7 @@ from allocator.nodes.node import Node
 from allocator.nodes.table import NodeTable
 from native.deadlines import Deadlines
 from native.errors import Refusal
+from native.ids import PortalId
 from native.limits import Limits
 from native.machine import Action, Send
 from native.wire.base import ATTEMPT_MAX, State
@@ -31,6 +32,12 @@ def host_of(job: BatchJob, nodes: NodeTable) -> Node:
         why = job.reason or job.state.value
         raise RequestRefused(Refusal.BUSY, f"job {job.job_id} does not run: {why}")
     return node
+
+
+def reached(job: BatchJob, nodes: NodeTable) -> PortalId | None:
+    """The PCT that has the broker of a job; None: it does not run, or its node is down."""
+    node = nodes.get(job.root)
+    return node.peer if job.state is State.RUNNING and node is not None and node.is_up else None
 
 
 def signal(job: BatchJob, node: Node, number: int) -> list[Action]:

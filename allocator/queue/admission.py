@@ -31,6 +31,7 @@ WITHOUT_QUEUES = (
     "switches",
     "switches_s",
     "exclude",
+    "checkpoint_s",
 )  # terms of a job where there are none
 ANY_NODES: frozenset[int] = frozenset()
 

@@ -321,6 +321,7 @@ class Terms(Part, frozen=True):
         switches: it waits for nodes below at most so many leaf switches; 0: below any.
         switches_s: how long it does, once it would begin below more; 0: as bebopd's limit says.
         exclude: nodes that it gets none of, by number or name, as users write them; empty: none.
+        checkpoint_s: before it gives way it has so long for a checkpoint; 0: it makes none.
     """
 
     queue: Name = ""
@@ -334,6 +335,7 @@ class Terms(Part, frozen=True):
     switches: Annotated[int, Meta(ge=0, le=NODE_MAX)] = 0
     switches_s: Seconds = 0.0
     exclude: Annotated[str, Meta(max_length=EXCLUDE_MAX)] = ""
+    checkpoint_s: Seconds = 0.0
 
 
 NO_TERMS = Terms()

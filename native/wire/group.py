@@ -230,6 +230,21 @@ class GoOn(JobMessage, frozen=True, tag="checkpoint.go_on"):
     drains: bool = False
 
 
+class WriteDown(JobMessage, frozen=True, tag="checkpoint.write_down"):
+    """bebopd to yod, or to a batch job's broker for the yods of its steps: the job is to end.
+
+    Who has no reason to make a checkpoint then does nothing, and the job goes on.
+
+    Attributes:
+        text: why, for the user.
+        gives_way: others have its slots; it ends also without a checkpoint. Else a node of its is
+            drained.
+    """
+
+    text: Text
+    gives_way: bool = False
+
+
 class Share(JobMessage, frozen=True, tag="checkpoint.share"):
     """To the node that holds a copy of what the sender keeps: more of it, as its saver reads it.
 

@@ -31,6 +31,7 @@ from native.waitstatus import exit_status
 from native.wire.alloc import Grant, NodeSpec
 from native.wire.base import JobEnd, State, clipped
 from native.wire.batch import OUTCOME, SERVING, EndBroker, LimitTime, Serving, SignalScript, Suspend
+from native.wire.group import WriteDown
 from partition.batch.begun import Begun, Failed, begun_of
 from partition.batch.detached import Detached
 from partition.batch.given import MOST_BYTES, Work, message_of, work_of
@@ -38,6 +39,7 @@ from partition.batch.outcome import outcome_of
 from partition.batch.script import Script
 from partition.broker.driver import Driver
 from partition.broker.machine import (
+    Drained,
     Holding,
     Signalled,
     Suspended,
@@ -248,6 +250,8 @@ class Batch:
                 self._script.signal_alone(number)
             case Suspend(_, is_on):
                 self._driver.handle(Suspended(is_on))
+            case WriteDown(_, text):
+                self._driver.handle(Drained(text))
 
     def _read(self) -> None:
         data = os.read(0, _READ_BYTES)

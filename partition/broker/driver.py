@@ -40,6 +40,7 @@ from partition.broker.machine import (
     Suspended,
     Tell,
     TimeLimited,
+    WriteDownSteps,
 )
 from partition.broker.nodes import AllocatedNodes
 from partition.broker.partition import Entrance
@@ -243,6 +244,9 @@ class Driver:
                     self._command.suspend(is_on)
                     if self._nodes is not None:
                         self._nodes.suspend(is_on)
+                case WriteDownSteps(text):
+                    if self._nodes is not None:
+                        self._nodes.write_down_steps(text)
                 case EndNodes():
                     assert self._nodes is not None
                     self._nodes.end()

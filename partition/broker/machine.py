@@ -90,6 +90,12 @@ class Suspended(Event, frozen=True):
     is_on: bool
 
 
+class Drained(Event, frozen=True):
+    """A node of its is drained; the text says why."""
+
+    text: str
+
+
 class Tell(Action, frozen=True):
     """Show the user a line.
 
@@ -131,6 +137,12 @@ class Suspend(Action, frozen=True):
     """Stop all steps, begin none, and stop a script; or continue them."""
 
     is_on: bool
+
+
+class WriteDownSteps(Action, frozen=True):
+    """Ask the yods of all steps for a checkpoint, behind which they end; the text says why."""
+
+    text: str
 
 
 class KillCommand(Action, frozen=True):
@@ -246,7 +258,9 @@ class Holding:
                 return [Tell(CANCELLED), *self._end(LOST, now, (State.CANCELLED, CANCELLED))]
             case ((Phase.OPENING | Phase.HELD), Suspended(is_on)):
                 return [Suspend(is_on)]
-            case _, Suspended():
+            case ((Phase.OPENING | Phase.HELD), Drained(text)):
+                return [WriteDownSteps(text)]
+            case _, (Suspended() | Drained()):
                 return []
             case Phase.CLEARING, NodesUp(_, steps):
                 self._steps = steps

@@ -195,6 +195,10 @@ class AllocatedNodes:
         if number == SIGTERM:
             self._launching.driver.machine.show_suspended(False)
 
+    def write_down_steps(self, text: str) -> None:
+        """Ask the yods of all steps for a checkpoint, behind which they end."""
+        self._bebopd.write_down(text)
+
     def suspend(self, is_on: bool) -> None:
         """Stop the ranks of all steps and begin no further step; or continue."""
         self._bebopd.suspend(is_on)

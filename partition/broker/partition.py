@@ -29,6 +29,7 @@ from native.machine import fault_text
 from native.port.portals import PortalsPort
 from native.text import shown
 from native.transport.raw import PtlError
+from native.wire.group import WriteDown
 from native.wire.nodes import SignalRanks
 from partition.broker.steps import EndedSteps
 
@@ -169,6 +170,12 @@ class AllocationPartition:
         for node in self._machine.nodes:
             if node.is_up:
                 self._port.send(node.peer, SignalRanks(number))
+
+    def write_down(self, text: str) -> None:
+        """Ask the yods of all steps for a checkpoint, behind which they end."""
+        for job in self._machine.jobs if self._machine is not None else ():
+            if job.requester is not None:
+                self._port.send(job.requester, WriteDown(job.job_id, text))
 
     def suspend(self, is_on: bool) -> None:
         """Stop the ranks of all steps and let none begin; or continue."""

@@ -26,6 +26,10 @@ LAUNCH_ROWS: dict[str, tuple[PortalId, Message]] = {
     "`alloc.queued`": (launch_of.BEBOPD, alloc.Queued(1, "no")),
     "`alloc.released`": (launch_of.BEBOPD, alloc.Released(launch_of.JOB_ID)),
     "`alloc.give_way`": (launch_of.BEBOPD, alloc.GiveWay(launch_of.JOB_ID, "for others")),
+    "`checkpoint.write_down`": (
+        launch_of.BEBOPD,
+        group.WriteDown(launch_of.JOB_ID, "for others", gives_way=True),
+    ),
     "`load.vote`": (
         launch_of.ROOT,
         load.Vote(launch_of.JOB_ID, 2, (0,), (), launch_of.slowest()),

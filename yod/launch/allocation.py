@@ -14,6 +14,7 @@ from yod.launch.ending import Ending
 from yod.launch.events import OutputClosed, OutputFailed, Tell
 from yod.launch.phases import Phase, Progress
 from yod.launch.report import NEVER_STARTED, Report
+from yod.plan.checkpoint import Occasion
 from yod.plan.plan import Plan
 
 ADVICE = "is the partition up (yodctl status)? --partition or YOD_PARTITION chooses one"
@@ -57,7 +58,8 @@ class Allocation:
         self._bebopd_name = bebopd_name
         self._limits = limits
         # A request that does not wait is in the line only while launches that give way end for it.
-        self._wait_s = plan.wait_s or limits.nice_kill_s + 2 * limits.end_s
+        end_s = limits.nice_checkpoint_s + limits.nice_kill_s + 2 * limits.end_s
+        self._wait_s = plan.wait_s or end_s
         self._awaited = ""  # what the request waits for in bebopd's line
         self._request: alloc.NodeRequest | None = None
         self._asked_at = 0.0
@@ -86,6 +88,7 @@ class Allocation:
                 switches=options.switches[0],
                 switches_s=options.switches[1],
                 exclude=options.exclude,
+                checkpoint_s=self._checkpoint_s(),
             )
         request = alloc.NodeRequest(
             specs,
@@ -105,6 +108,11 @@ class Allocation:
             )
         self._request, self._asked_at = request, now
         return [Send(self._bebopd, request)]
+
+    def _checkpoint_s(self) -> float:
+        """How long it is written down before it gives way; 0: it is not."""
+        chosen = self._plan.checkpointing
+        return chosen.most_s if chosen is not None and Occasion.PREEMPT in chosen.on else 0.0
 
     def queued(self, queued: alloc.Queued, now: float) -> list[Action]:
         """bebopd answers when nodes are free, or we stop waiting."""

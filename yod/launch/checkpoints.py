@@ -6,8 +6,9 @@ import math
 import signal
 
 from native.machine import Action
+from native.wire import load
 from native.wire.base import SIZE_MAX
-from native.wire.group import Begin, Done, GoOn
+from native.wire.group import Begin, Done, GoOn, WriteDown
 from yod.launch.ending import Ending
 from yod.launch.events import (
     Checked,
@@ -110,6 +111,28 @@ class Checkpoints:
         """The time is over: the job ends behind a checkpoint, or without one."""
         return self.asked(CheckpointAsked(ends=True, is_timeout=True), now)
 
+    def wanted(self, message: WriteDown, now: float) -> list[Action]:
+        """From the grant to the end: others need its slots, or a node of its is drained."""
+        occasion = Occasion.PREEMPT if message.gives_way else Occasion.DRAIN
+        if self._chosen is None or occasion not in self._chosen.on:
+            return []
+        if why := self.why_not(ends=True):
+            return self._cannot(message, why, now)
+        asked = CheckpointAsked(ends=True, gives_way=message.gives_way)
+        return [Tell(f"{message.text}: a checkpoint is made"), *self.asked(asked, now)]
+
+    def _cannot(self, message: WriteDown, why: str, now: float) -> list[Action]:
+        if not message.gives_way:
+            return [Tell(f"{message.text}; no checkpoint: {why}; the job goes on")]
+        if self._progress.phase is Phase.RUNNING:
+            return self._terminated(f"{message.text}; no checkpoint: {why}")
+        return self._ending.give_up(f"{message.text}; {why} yet", now)
+
+    def _terminated(self, text: str) -> list[Action]:
+        """For others. How the ranks end decides the status, as where bebopd ends them."""
+        told = Tell(f"{text}; SIGTERM sent to all ranks")
+        return [told, *self._tree.send(load.Signal(self._tree.job_id, signal.SIGTERM))]
+
     def due(self, now: float) -> list[Action]:
         """Time has passed: begin one if that is due."""
         until = self.deadline()
@@ -123,11 +146,11 @@ class Checkpoints:
     def asked(self, event: CheckpointAsked, now: float) -> list[Action]:
         """A command or a signal asks for one."""
         if self._is_trial:
-            if not event.is_trial and (self._behind is None or event.ends):
-                self._behind = event
+            if not event.is_trial:
+                self._behind = _both(self._behind, event)
             return []
         if event.ends and not event.is_trial and self._began is not None:
-            self._asked = event  # the job ends behind the one that is being made
+            self._asked = _both(self._asked, event)  # it ends behind the one that is being made
             return []
         if why := self.why_not():
             return [Checked(why) if event.is_trial else Checkpointed(b"", why)]
@@ -223,6 +246,8 @@ class Checkpoints:
 
     def _failed(self, why: str) -> list[Action]:
         number = self._asked.signal_number
+        if self._asked.gives_way:
+            return self._terminated(f"no checkpoint: {why}")
         if self._asked.is_timeout:
             self._report.time_out("its time limit is over")
         elif not number:
@@ -255,3 +280,10 @@ class Checkpoints:
     def _again(self, now: float) -> None:
         if self._chosen is not None and self._chosen.every_s:
             self._until = now + self._interval_s()
+
+
+def _both(before: CheckpointAsked | None, event: CheckpointAsked) -> CheckpointAsked:
+    """What one checkpoint is for that is asked for twice: the end that comes also without it."""
+    if before is None or event.ends_anyway or (event.ends and not before.ends_anyway):
+        return event
+    return before

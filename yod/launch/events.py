@@ -71,13 +71,20 @@ class CheckpointAsked(Event, frozen=True):
         ends: the job ends behind it.
         signal_number: that asks for the end, which comes also without a checkpoint; 0: none does.
         is_timeout: the time limit asks for it, likewise.
+        gives_way: others need its slots, likewise.
         is_trial: it is only to be said whether it could be made.
     """
 
     ends: bool
     signal_number: int = 0
     is_timeout: bool = False
+    gives_way: bool = False
     is_trial: bool = False
+
+    @property
+    def ends_anyway(self) -> bool:
+        """Whether the job ends also without a checkpoint."""
+        return bool(self.signal_number) or self.is_timeout or self.gives_way
 
 
 class LookAsked(Event, frozen=True):

@@ -285,6 +285,7 @@ _AT_THE_END: Row = {
 _BEFORE_END: Row = {
     **_GRANTED,
     alloc.GiveWay: Allocation.gives_way,
+    group.WriteDown: Checkpoints.wanted,
     load.Failure: Failures.failed,
     load.Released: Ending.nodes_ended,
     PeerGone: Failures.peer_gone,

@@ -19,6 +19,8 @@ class Occasion(Enum):
 
     TERM = "TERM"
     TIMEOUT = "TIMEOUT"
+    PREEMPT = "PREEMPT"  # a launch that gives way ends for others
+    DRAIN = "DRAIN"  # a node of its is drained
 
 
 class Backend(Enum):

@@ -12,7 +12,7 @@ OPTIONS = (
     Option((DIRECTORY,), True, "Checkpoints of the job are kept in DIR.", "DIR"),
     Option((BY,), True, "signal: ranks save themselves (default). criu: CRIU does.", "WHAT"),
     Option((EVERY,), True, "Make one so often: 30:00, or auto.", "TIME"),
-    Option((ON,), True, "TERM, preempt, timeout: make one before that ends the job.", "WHAT"),
+    Option((ON,), True, "TERM, preempt, timeout, drain: make one before that.", "WHAT"),
     Option((SIGNAL,), True, "What tells ranks to save themselves: USR1.", "SIGNAL"),
     Option((GRACE,), True, "The ranks have S seconds for that: 60.", "S"),
     Option((KEEP,), True, "Keep the newest N, 0: all. Default: 2.", "N"),

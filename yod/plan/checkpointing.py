@@ -38,9 +38,6 @@ def chosen(given: Mapping[str, Sequence[str]]) -> Checkpointing:
     directory = said.get(DIRECTORY, "")
     if not directory and not restart:
         raise UsageError(f"{next(iter(said))}: only with {DIRECTORY} DIR")
-    if "-nice" in given and "PREEMPT" in said.get(ON, "").upper().split(","):
-        why = "its ranks get SIGTERM then, and yod does not; a batch job has it"
-        raise UsageError(f"{ON} preempt: not with -nice: {why} (yodjob submit -queue)")
     backend = _backend(said[BY]) if BY in said else None
     if backend is Backend.CRIU and SIGNAL in said:
         raise UsageError(f"{SIGNAL}: only with {BY} signal; criu tells ranks nothing")
@@ -52,7 +49,7 @@ def chosen(given: Mapping[str, Sequence[str]]) -> Checkpointing:
         grace_s=_seconds(said.get(GRACE)),
         keep=_count(said.get(KEEP)),
         every_s=_interval(said[EVERY]) if EVERY in said else 0.0,
-        on=_occasions(said[ON]) if ON in said else frozenset(),
+        on=_occasions(said[ON], gives_way="-nice" in given) if ON in said else frozenset(),
         local=_local(said.get(LOCAL, "")),
     )
 
@@ -102,13 +99,13 @@ def _count(text: str | None) -> int:
     return int(text[:8])
 
 
-_OCCASIONS = {"PREEMPT": Occasion.TERM}  # a job that is preempted gets SIGTERM first
-
-
-def _occasions(text: str) -> frozenset[Occasion]:
+def _occasions(text: str, gives_way: bool) -> frozenset[Occasion]:
+    """A batch job that is preempted gets SIGTERM; a launch that gives way is asked by bebopd."""
     try:
-        words = text.upper().split(",")
-        return frozenset(_OCCASIONS.get(word) or Occasion(word) for word in words)
+        found = {Occasion(word) for word in text.upper().split(",")}
     except ValueError:
-        known = ", ".join([*(each.value for each in Occasion), *_OCCASIONS])
+        known = ", ".join(each.value for each in Occasion)
         raise UsageError(f"{ON} {shown(text)}: one of {known}") from None
+    if Occasion.PREEMPT in found and not gives_way:
+        found = found - {Occasion.PREEMPT} | {Occasion.TERM}
+    return frozenset(found)

@@ -13,6 +13,7 @@ from native.wire import batch
 from native.wire import nodes as wire
 from native.wire.alloc import Freed, GiveWay, Grant, Hosting, NodeRequest, Queued, Refused
 from native.wire.base import JobEnd, State, Terms
+from native.wire.group import WriteDown
 from native.wire.nodes import Ending
 from native.wire.status import HostedJob
 from tests.unit.allocator.partition_of import ALICE, BOB, Partition, pct, spec
@@ -45,11 +46,11 @@ class Giving:
                     self.told.setdefault(target, []).append(message)
         return actions
 
-    def asks(self, size, *, principal=ALICE, nice=False, runs=True, **fields):
+    def asks(self, size, *, principal=ALICE, nice=False, runs=True, checkpoint_s=0.0, **fields):
         """A yod asks for nodes; its address."""
         self.yods += 1
         yod = PortalId(1, 71000 + self.yods)
-        terms = NICE if nice else Terms()
+        terms = Terms(gives_way=nice, checkpoint_s=checkpoint_s)
         fields = {"program": "./a", "terms": terms, **fields}
         self.receive(yod, NodeRequest((spec(size),), **fields), principal)
         if runs and (job_id := self.job_of(yod)):
@@ -67,11 +68,12 @@ class Giving:
     def last(self, yod):
         return self.told[yod][-1]
 
-    def ends(self, yod, state=State.FAILED, number=SIGTERM):
+    def ends(self, yod, state=State.FAILED, number=SIGTERM, status=0):
         """The ranks of a yod have ended; nothing of its job is left."""
         job_id = self.job_of(yod)
         nodes, root = list(self.machine.jobs[job_id].holdings), self.machine.jobs[job_id].root
-        self.release(job_id, yod, end=JobEnd(state, 128 + number, number, "killed"))
+        end = JobEnd(state, status or 128 + number, 0 if status else number, "killed")
+        self.release(job_id, yod, end=end)
         self.receive(pct(root), Freed.of(job_id, nodes))
 
 
@@ -136,6 +138,72 @@ def test_one_that_completes_in_its_grace_is_completed():
     site.asks(4)
     site.ends(nice, State.COMPLETED)
     assert [row.state for row in site.past] == [State.COMPLETED]
+
+
+def test_one_that_makes_a_checkpoint_is_asked_for_that_first_and_gives_way_behind_it():
+    site = Scavenged()
+    nice = site.asks(4, nice=True, checkpoint_s=90.0)
+    other = site.asks(4, principal=BOB)
+    text = "gives way for bob (-nice), behind a checkpoint within 90 s"
+    assert site.last(nice) == WriteDown(site.job_of(nice), text, gives_way=True)
+    assert isinstance(site.last(other), Queued)
+    site.wait(89.0)
+    assert site.signals == []
+    site.ends(nice, status=75)
+    (row,) = site.past
+    assert (row.state, row.exit_status, row.reason) == (State.PREEMPTED, 75, "gave way for bob")
+    assert site.job_of(other)
+    site.wait(1e4)
+    assert site.signals == []
+
+
+def test_one_that_has_not_been_written_down_in_time_gets_sigterm_and_sigkill():
+    site = Scavenged()
+    nice = site.asks(4, nice=True, checkpoint_s=90.0)
+    site.asks(4)
+    job_id = site.job_of(nice)
+    site.wait(90.0)
+    assert site.signals == [(job_id, SIGTERM)]
+    assert isinstance(site.last(nice), GiveWay)
+    site.wait(GRACE_S)
+    assert site.signals == [(job_id, SIGTERM), (job_id, SIGKILL)]
+
+
+def test_no_checkpoint_is_waited_for_longer_than_the_limit_says():
+    site = Scavenged()
+    nice = site.asks(4, nice=True, checkpoint_s=1e6)
+    site.asks(4)
+    site.wait(LIMITS.nice_checkpoint_s)
+    assert site.signals == [(site.job_of(nice), SIGTERM)]
+
+
+def test_one_whose_ranks_do_not_run_yet_is_asked_for_no_checkpoint():
+    site = Scavenged()
+    nice = site.asks(4, nice=True, checkpoint_s=90.0, runs=False)
+    site.asks(4)
+    assert isinstance(site.last(nice), GiveWay)
+    assert site.signals == [(site.job_of(nice), SIGTERM)]
+
+
+def test_nobody_else_ends_for_the_same_request_while_one_makes_a_checkpoint():
+    site = Scavenged(count=3, slots=1)
+    nice = [site.asks(1, nice=True, checkpoint_s=90.0) for _ in range(3)]
+    site.asks(1, waits=True)
+    for _ in range(5):
+        site.wait(10.0)
+        site.receive(PINGD, batch.Ask(), ALICE)
+    assert [isinstance(site.last(yod), WriteDown) for yod in nice] == [False, False, True]
+
+
+def test_a_nicekill_by_its_owner_does_not_wait_for_the_checkpoint():
+    site = Scavenged()
+    nice = site.asks(4, nice=True, checkpoint_s=90.0)
+    site.asks(4)
+    job_id = site.job_of(nice)
+    site.receive(PINGD, wire.EndJobs(Ending.NICEKILL, job_id=job_id), ALICE)
+    assert site.signals == [(job_id, SIGTERM)]
+    site.wait(GRACE_S)
+    assert site.signals == [(job_id, SIGTERM), (job_id, SIGKILL)]
 
 
 def test_nobody_else_ends_for_the_same_request_while_one_is_in_its_grace():

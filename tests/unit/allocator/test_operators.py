@@ -11,8 +11,9 @@ from native.limits import Limits
 from native.machine import Send
 from native.wire import nodes as wire
 from native.wire.alloc import Freed, Grant, Hosting, Queued, Refused, Revoke, Unfit
-from native.wire.status import HostedJob, NodeState, Query
-from tests.unit.allocator.partition_of import ALICE, BOB, DAEMON, Partition, pct, spec
+from native.wire.group import WriteDown
+from native.wire.status import HostedJob, NodeState, Portion, Query
+from tests.unit.allocator.partition_of import ALICE, BOB, DAEMON, YOD, Partition, pct, spec
 
 ROOT = Principal(PrincipalKind.USER, 0)
 YODCTL = PortalId(1, 80000)
@@ -82,11 +83,33 @@ def test_jobs_end_undisturbed_on_a_node_that_drains():
     job_id = partition.grant(spec(2)).job_id
     partition.receive(pct(0), Hosting(job_id))
     changed = wire.Changed((0, 1), (0, 1), (wire.OwnedJob(job_id, "alice"),), 1)
-    assert give(partition, wire.Drain((1, 0), "fan")) == [Send(YODCTL, changed)]
+    told = WriteDown(job_id, "node 0 (node0) is drained by root: fan")
+    answers = [Send(YOD, told), Send(YODCTL, changed)]
+    assert give(partition, wire.Drain((1, 0), "fan")) == answers
     assert states(partition) == dict.fromkeys((0, 1), NodeState.DRAINING)
     partition.receive(pct(0), Freed.of(job_id, (0, 1)))
     assert states(partition) == dict.fromkeys((0, 1), NodeState.DRAINED)
     assert partition.free() == {0: 0, 1: 0}
+
+
+def test_each_drain_tells_the_jobs_of_its_nodes_and_no_other_order_does():
+    partition = Partition(2, slots=2)
+    job_id = partition.grant(spec(3)).job_id
+    partition.grant(spec(1), source=PortalId(1, 70009))
+    told = WriteDown(job_id, "node 0 (node0) is drained by root: fan")
+    drain = wire.Drain((0,), "fan")
+    assert give(partition, drain)[:-1] == [Send(YOD, told)]
+    partition.now += 1
+    assert give(partition, drain)[:-1] == [Send(YOD, told)]
+    for order in (wire.Resume((0,)), wire.Restart((0,)), wire.Dedicate((0,), Portion.BATCH)):
+        assert len(give(partition, order)) == 1, order
+
+
+def test_a_job_whose_yod_is_unknown_is_told_nothing_and_ends_undisturbed():
+    partition = Partition(0)
+    partition.announce(0, jobs=(HostedJob(7, 1000, 1, (0, 1, 1, 1), 5.0),))
+    (answer,) = give(partition, wire.Drain((0,), "fan"))
+    assert answer.message.job_count == 1
 
 
 def test_the_table_has_the_reason_the_operator_and_the_time():
@@ -248,7 +271,7 @@ def test_an_answer_names_as_many_jobs_as_fit():
     partition = Partition(1, slots=200, limits=Limits(silent_s=1e6, jobs_per_node_count=512))
     for _ in range(200):
         partition.grant(spec(1))
-    (answer,) = give(partition, wire.Drain((0,), "fan"))
+    *_, answer = give(partition, wire.Drain((0,), "fan"))
     assert [job.job_id for job in answer.message.jobs] == list(range(1, wire.JOBS_MAX + 1))
     assert answer.message.job_count == 200
 

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 from native.ids import PortalId
 from native.machine import Log, Send
 from native.wire import alloc, batch, codec
+from native.wire.group import WriteDown
 from pct.brokers import (
     BeginBroker,
     BrokerEnds,
@@ -92,7 +93,7 @@ def test_a_broker_that_runs_is_not_forgotten():
 def test_what_bebopd_wants_of_a_broker_goes_to_one_that_lives():
     brokers = begun()
     end = batch.EndBroker(ID)
-    orders = (batch.SignalScript(ID, 10), batch.Suspend(ID, True))
+    orders = (batch.SignalScript(ID, 10), batch.Suspend(ID, True), WriteDown(ID, "fan"))
     assert brokers.end(BEBOPD, end, NOW) == [TellBroker(ID, end)]
     for order in orders:
         assert brokers.pass_on(order) == [TellBroker(ID, order)]
