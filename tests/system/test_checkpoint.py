@@ -433,7 +433,6 @@ def test_a_c_program_saves_itself(embedded, tmp_path):
             "--checkpoint-every soon: no time",
         ),
         (("--checkpoint-dir", "d", "--checkpoint-on", "HUP"), "--checkpoint-on HUP: one of TERM"),
-        (("--checkpoint-dir", "d", "-nice", "--checkpoint-on", "preempt"), "not with -nice: its"),
         (("--checkpoint-dir", "d", "--checkpoint-signal", "KILL"), "SIGUSR1"),
         (("--checkpoint-dir", "d", "--checkpoint-grace", "0"), "--checkpoint-grace 0: seconds"),
         (("--checkpoint-dir", "d", "--checkpoint-keep", "-1"), "--checkpoint-keep -1: a number"),
