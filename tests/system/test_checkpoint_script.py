@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
+import signal
 import socket
 import subprocess
 from functools import partial
@@ -11,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.batch import Jobs
+from tests.support.batch import Jobs, brokers
 from tests.support.criu import needs_criu
-from tests.support.partition import drained
+from tests.support.partition import BIN, drained, finish
 from tests.support.wait import wait_until
 from tests.system.test_checkpoint import Study
 from tests.system.test_checkpoint_moves import QUEUES
@@ -48,6 +50,15 @@ class Scripts:
     def submit(self, text: str = COUNT, *words: str, env: dict[str, str] | None = None) -> str:
         words = ("--checkpoint-dir", "kept", *words)
         return self.jobs.submit(*words, text=text, env=self.env if env is None else env)
+
+    def instead(self, what: str, command: str) -> dict[str, str]:
+        """The variables of a job whose criu first runs a command of the shell, to do this."""
+        path = self.place / "criu"
+        path.write_text(
+            f'#!/bin/sh\n[ $1 != {what} ] || {{ {command}; }}\nexec {needs_criu()} "$@"\n'
+        )
+        path.chmod(0o755)
+        return {"YOD_CRIU": str(path)}
 
     def awaits(self, job_id: str, text: str) -> None:
         wait_until(lambda: self.jobs.says(job_id, text), what=f"{text!r} in the output")
@@ -173,10 +184,7 @@ def test_what_cannot_be_written_down_is_named_and_the_script_runs_on(scripts):
 
 
 def test_a_script_runs_on_when_criu_is_killed(scripts):
-    killed = scripts.place / "criu"
-    killed.write_text(f'#!/bin/sh\n[ $1 != dump ] || kill -9 $$\nexec {needs_criu()} "$@"\n')
-    killed.chmod(0o755)
-    job_id = scripts.submit(env={"YOD_CRIU": str(killed)})
+    job_id = scripts.submit(env=scripts.instead("dump", "kill -9 $$"))
     scripts.awaits(job_id, "at 3\n")
     done = scripts.jobs.yodjob("checkpoint", "--kill", job_id)
     why = "criu cannot write it down: criu was ended by SIGKILL"
@@ -188,16 +196,39 @@ def test_a_script_runs_on_when_criu_is_killed(scripts):
 
 
 def test_a_script_runs_on_when_its_saver_is_killed_and_criu_is_not(scripts):
-    orphaned = scripts.place / "criu"
-    orphaned.write_text(f'#!/bin/sh\n[ $1 != dump ] || kill -9 $PPID\nexec {needs_criu()} "$@"\n')
-    orphaned.chmod(0o755)
-    job_id = scripts.submit(env={"YOD_CRIU": str(orphaned)})
+    job_id = scripts.submit(env=scripts.instead("dump", "kill -9 $PPID"))
     scripts.awaits(job_id, "at 3\n")
     done = scripts.jobs.yodjob("checkpoint", job_id)
     why = "its saver ended with 137"
     assert (done.status, done.err) == (1, f"yodjob: {job_id}: no checkpoint: {why}\n")
     scripts.let(6)
     assert scripts.ends(job_id)[0] == 0
+
+
+def test_a_broker_that_is_killed_leaves_no_half_checkpoint_and_nothing_that_runs(scripts):
+    jobs = scripts.jobs
+    job_id = scripts.submit(env=scripts.instead("dump", "echo up > said; read line < go"))
+    scripts.awaits(job_id, "at 3\n")
+    asked = jobs.partition.start_command(BIN / "yodjob", "checkpoint", job_id)
+    jobs.said.until("up\n")
+    (broker,) = brokers()
+    os.kill(broker, signal.SIGKILL)
+    done = finish(asked)
+    assert (done.status, done.out) == (1, "")
+    assert jobs.wait(job_id) != 0
+    assert not list(scripts.kept.glob("*/checkpoint.*"))
+    scripts.let(6)
+    assert jobs.output(job_id) == lines(1, 3)
+
+
+def test_a_script_that_criu_cannot_bring_back_ends_and_says_so(scripts):
+    job_id = scripts.submit(env=scripts.instead("restore", "kill -9 $$"))
+    scripts.awaits(job_id, "at 3\n")
+    scripts.checkpoint(job_id, "--kill")
+    status, output = scripts.ends(job_id)
+    path = scripts.newest(job_id)
+    why = f"criu cannot bring it back from {path}/rank.0/../rank.0: no reason is in the log"
+    assert (status, output) == (127, f"{lines(1, 3)}yod-init: {why}\n")
 
 
 def test_a_script_goes_on_from_its_checkpoint_whatever_its_job_runs_again_for(scripts):
