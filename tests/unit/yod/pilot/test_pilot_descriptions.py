@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 
+import yod.pilot as rp
 from native.errors import UsageError
 from yod.pilot.client.sandboxes import place_of, sandbox_of
 from yod.pilot.model.command import need_of, variables_of, words_of
@@ -204,6 +205,19 @@ def test_slots_are_taken_in_our_words_and_in_those_of_the_reference(slot):
     assert type(description["slots"][0]) is dict
     wanted = Need(1, 2, GPU_PARTS, is_spread=True, chosen=chosen)
     assert need_of(description) == wanted
+
+
+def test_a_slot_of_the_reference_is_a_dictionary_with_attributes():
+    slot = rp.Slot(node_index=1, cores=[2, rp.RO(index=3)], gpus=[rp.RO(index=0, occupation=0.5)])
+    assert (slot.node_index, slot.cores[1].occupation, slot.mem, slot.version) == (1, 1.0, 0, 1)
+    slot.mem = 10
+    task = TaskDescription({"executable": "a", "slots": [slot, rp.Slot({**slot, "cores": [0, 1]})]})
+    task.verify()
+    chosen = (ChosenSlot(1, "", (2, 3), (0,)), ChosenSlot(1, "", (0, 1), (0,)))
+    need = need_of(task)
+    assert (need.ranks, need.chosen, need.gpu_parts, need.mem_mb) == (2, chosen, GPU_PARTS // 2, 10)
+    with pytest.raises(AttributeError, match="Slot has no key 'core'"):
+        print(slot.core)
 
 
 def test_an_index_of_a_node_counts_more_than_its_name():
