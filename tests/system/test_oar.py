@@ -232,16 +232,14 @@ def test_a_pilot_on_nodes_with_files_of_their_own_runs_tasks_and_all_comes_home(
 
 @pytest.mark.long
 def test_a_job_that_cannot_be_sent_its_script_says_why(oar, unseen, tmp_path):
-    shorter = "sed 's/timeout 300/timeout 1/'"
-    programs = {
-        "oarsh": "echo 'oarsh: no way to this node' >&2; exit 5",
-        "oarsub": 'for each; do shift; set -- "$@" "$(printf %s "$each" | '
-        f'{shorter})"; done; exec /usr/bin/oarsub "$@"',
-    }
-    for name, text in programs.items():
-        path = tmp_path / name
-        path.write_text(f"#!/bin/sh\n{text}\n")
-        path.chmod(0o755)
+    oarsh = tmp_path / "oarsh"
+    # The job waits for its script no longer: who opens its pipe and writes nothing ends it.
+    oarsh.write_text(
+        "#!/bin/sh\npipe=/tmp/yod-oar-$OAR_JOB_ID\n"
+        'test -p $pipe || exit 1\ntimeout 60 sh -c ": >$pipe"\n'
+        "echo 'oarsh: no way to this node' >&2; exit 5\n"
+    )
+    oarsh.chmod(0o755)
     first = {"PATH": f"{tmp_path}:{oar.environment()['PATH']}"}
     words = [sys.executable, "-c", UNSENT]
     done = finish(oar.start(words, cwd=unseen, env={**PILOT_HOST, **first}))

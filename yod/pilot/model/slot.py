@@ -37,6 +37,11 @@ class Slot(_Words):
     """What a rank is to have of one node: see :mod:`yod.pilot.model.chosen`."""
 
     _defaults: ClassVar[dict[str, Any]] = {
-        "cores": (), "gpus": (), "lfs": 0, "mem": 0,
-        "node_index": 0, "node_name": "", "version": 1,
+        "cores": (),
+        "gpus": (),
+        "lfs": 0,
+        "mem": 0,
+        "node_index": 0,
+        "node_name": "",
+        "version": 1,
     }
