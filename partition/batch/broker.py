@@ -250,6 +250,8 @@ class Batch:
                 self._script.signal_alone(number)
             case Suspend(_, is_on):
                 self._driver.handle(Suspended(is_on))
+            case WriteDown() if self._on_checkpoint is not None:
+                self._on_checkpoint(True, False)
             case WriteDown(_, text):
                 self._driver.handle(Drained(text))
 

@@ -67,6 +67,11 @@ class Scripts:
         done = self.jobs.yodjob("checkpoint", *words, job_id)
         assert (done.status, done.err) == (0, ""), done
 
+    def leaves(self, job_id: str) -> None:
+        """Wait until it has left its node behind a checkpoint: that is drained."""
+        wait_until(lambda: list((self.kept / f"{job_id}.0").glob("checkpoint.*")))
+        wait_until(lambda: "waits again" in self.jobs.yodjob("show", "--events", job_id).out)
+
     def newest(self, job_id: str) -> Path:
         return max((self.kept / f"{job_id}.0").glob("checkpoint.*"))
 
@@ -112,14 +117,14 @@ def test_a_script_goes_on_behind_its_checkpoint(scripts):
     )
 
 
-def test_a_script_comes_back_on_another_node_and_its_steps_find_the_allocation(scripts):
+def test_a_script_leaves_a_node_that_is_drained_and_its_steps_find_the_allocation(scripts):
     jobs = scripts.jobs
     step = "yod -sz 1 sh -c 'echo step on $YOD_NODE_NAME'"
     job_id = scripts.submit(f"{COUNT}\n{step}")
     scripts.awaits(job_id, "at 3\n")
     (node,) = jobs.row(job_id)["nodes"]
     with drained(jobs.partition, node):
-        scripts.checkpoint(job_id, "--kill")
+        scripts.leaves(job_id)
         scripts.let(6)
         status, output = scripts.ends(job_id)
         assert jobs.row(job_id)["nodes"] == [1 - node]
@@ -333,7 +338,7 @@ def test_a_job_whose_checkpoint_was_changed_ends_and_says_so(scripts):
     job_id = scripts.submit()
     scripts.awaits(job_id, "at 3\n")
     with drained(jobs.partition, 0), drained(jobs.partition, 1):
-        scripts.checkpoint(job_id, "--kill")
+        scripts.leaves(job_id)
         changed = scripts.newest(job_id) / "rank.0" / "inventory.img"
         changed.write_bytes(changed.read_bytes() + b"more")
     assert jobs.wait(job_id) == 125
@@ -348,7 +353,7 @@ def test_a_job_whose_output_was_changed_ends_and_says_so(scripts):
     scripts.awaits(job_id, "at 3\n")
     output = scripts.place / f"yod-{job_id}.out"
     with drained(jobs.partition, 0), drained(jobs.partition, 1):
-        scripts.checkpoint(job_id, "--kill")
+        scripts.leaves(job_id)
         output.write_text("else\n")
     assert jobs.wait(job_id) == 125
     assert f"{output} is not the output that the script had" in json.dumps(jobs.row(job_id))
