@@ -204,7 +204,7 @@ def unseen(oar) -> Iterator[Path]:
         host.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", directory], check=True)
     yield directory
     for host in oar.nodes:
-        host.run(["umount", directory], check=True)
+        host.run(["umount", "--lazy", directory], check=True)  # a job of it may be ending
 
 
 def test_a_pilot_on_nodes_with_files_of_their_own_runs_tasks_and_all_comes_home(oar, unseen):
@@ -248,3 +248,37 @@ def test_a_job_that_cannot_be_sent_its_script_says_why(oar, unseen, tmp_path):
     assert re.fullmatch(
         rf"FAILED oar job \d+: {re.escape(why)} from here: oarsh: no way to this node\n", done.out
     ), done.out
+
+
+AGAIN = """
+import os, sys
+import yod.pilot as rp
+session = rp.Session("s")
+pmgr, tmgr = rp.PilotManager(session), rp.TaskManager(session)
+if sys.argv[1] == "first":
+    tmgr.add_pilots(pmgr.submit_pilots({"resource": "oar.here", "nodes": 2, "runtime": 5}))
+    tmgr.submit_tasks({"executable": "hostname"})
+    print(pmgr.wait_pilots(state=rp.PMGR_ACTIVE_PENDING, timeout=110), flush=True)
+    os._exit(0)
+tmgr.add_pilots(pmgr.get_pilots())
+print("here", flush=True)
+print(tmgr.wait_tasks(timeout=110), [task.stdout for task in tmgr.get_tasks()])
+session.close()
+print([pilot.state for pilot in pmgr.get_pilots()])
+"""
+
+
+@pytest.mark.long
+def test_a_job_that_waited_gets_its_script_from_a_later_client(oar, unseen):
+    holds = oar.submit("sleep 600", nodes=2)
+
+    def start(which):
+        return oar.start([sys.executable, "-c", AGAIN, which], cwd=unseen, env=PILOT_HOST)
+
+    assert finish(start("first")).out == "['PMGR_ACTIVE_PENDING']\n"
+    second = start("second")
+    assert second.stdout is not None and second.stdout.readline() == b"here\n"
+    assert oar.run("oardel", holds).status == 0
+    done = finish(second)
+    assert done.err == ""
+    assert done.out in [f"['DONE'] ['node{n}\\n']\n['CANCELED']\n" for n in (1, 2)]
