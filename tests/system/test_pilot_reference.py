@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import json
 import os
 import re
 import shutil
@@ -257,3 +258,32 @@ def test_where_files_have_been_brought_is_told(session):
     assert pilot.stage_in("a > pilot:///sub/b") == [f"file://localhost{pilot.pilot_sandbox}/sub/b"]
     assert pilot.stage_out("pilot:///sub/b > c") == [f"file://localhost{os.getcwd()}/c"]
     assert Path("c").read_text() == "a"
+
+
+@pytest.mark.parametrize(
+    ("cleanup", "are_kept"),
+    [(None, [True, False]), (True, [False, False]), (False, [True, True])],
+)
+def test_sandboxes_are_removed_as_the_end_of_a_session_says_or_each_pilot(
+    session, cleanup, are_kept
+):
+    pilots = rp.PilotManager(session).submit_pilots(
+        [{"cores": 1, "runtime": 5}, {"cores": 1, "runtime": 5, "cleanup": True}]
+    )
+    for pilot in pilots:
+        assert pilot.wait(rp.PMGR_ACTIVE, timeout=LIMIT_S) == rp.PMGR_ACTIVE
+    session.close(cleanup=cleanup)
+    assert [os.path.exists(pilot.pilot_sandbox) for pilot in pilots] == are_kept
+
+
+def test_a_session_says_what_pilots_can_run_on_and_who_manages_them(session, tmp_path, monkeypatch):
+    site = tmp_path / "resource_own.json"
+    schemas = {"local": {"job_manager_endpoint": "slurm://localhost/"}}
+    site.write_text(json.dumps({"big": {"cores_per_node": 8, "schemas": schemas}}))
+    monkeypatch.setenv("YOD_PILOT_RESOURCES", str(tmp_path))
+    assert {"local.localhost", "slurm.here", "own.big"} <= set(session.list_resources())
+    assert session.get_resource_config("own.big")["cores_per_node"] == 8
+    pmgr, tmgr = rp.PilotManager(session), rp.TaskManager(session)
+    assert session.get_pilot_managers() == [pmgr] and session.get_task_managers() == [tmgr]
+    assert session.as_dict()["pmgrs"] == [pmgr.uid] == [pmgr.as_dict()["uid"]]
+    assert tmgr.as_dict() == {"uid": tmgr.uid, "session": session.uid, "tasks": []}
