@@ -203,3 +203,10 @@ def test_channels_are_refused_where_their_sockets_would_not_be_those_of_the_node
     pmgr = rp.PilotManager(session)
     with pytest.raises(UsageError, match=r"'app_comm' is refused: .* slurm\.here are others"):
         pmgr.submit_pilots({"resource": "slurm.here", "nodes": 1, "app_comm": ["work_queue"]})
+
+
+def test_channels_without_pyzmq_say_what_they_need(session, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    pmgr = rp.PilotManager(session)
+    with pytest.raises(UsageError, match=r"'app_comm' needs pyzmq: pip install 'yod\[pilot\]'"):
+        pmgr.submit_pilots({"app_comm": ["work_queue"]})
