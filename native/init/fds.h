@@ -23,4 +23,8 @@ int fds_put (int fd, int number);
 /* Close all but the standard streams and these. */
 void fds_close_others (const int *kept, size_t n);
 
+/* Open the files that are standard streams by their names, as far as these lead to
+ * them: the old ones belong to another mount namespace, which CRIU does not know. */
+void fds_open_again (void);
+
 #endif

@@ -2,6 +2,7 @@
 #include "house.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,11 +14,17 @@
 #include "fds.h"
 #include "landlord.h"
 #include "proc.h"
+#include "userns.h"
 
 static int fail (const char *what)
 {
     fprintf (stderr, "yod-init: %s: %s\n", what, strerror (errno));
     return -1;
+}
+
+int house_namespaces (void)
+{
+    return userns_is_needed () ? CLONE_NEWPID : CLONE_NEWPID | CLONE_NEWIPC;
 }
 
 /* A socket of its own in the abstract space, so that it can be answered. */

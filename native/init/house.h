@@ -35,6 +35,10 @@ struct house_order {
     bool is_shared;
 };
 
+/* What an unshare makes. A user has no IPC namespace: CRIU brings one back by writing
+ * the kernel's settings of it, as a user of the number 0. */
+int house_namespaces (void);
+
 /* A socket to the house of this rank, which is made if it is not there; -1 after a
  * line that says why. */
 int house_find (const struct house_order *order);

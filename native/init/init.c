@@ -7,6 +7,8 @@
  *     yod-init CRIU 'start pmix COMMAND' PROGRAM [ARGUMENT]...
  *     yod-init CRIU 'restore pmix' PROGRAM [ARGUMENT]...
  *     yod-init                                         run by CRIU, see shared.h
+ *     yod-init enter PID PROGRAM [ARGUMENT]...         see userns.h
+ *     yod-init try PROGRAM [ARGUMENT]...               likewise
  *
  * `start` runs PROGRAM in a PID and an IPC namespace (house.h): the ids that it
  * knows are free wherever it is brought back. Where its environment leads to a
@@ -48,6 +50,7 @@
 #include "pmi.h"
 #include "proc.h"
 #include "shared.h"
+#include "userns.h"
 
 #define FIRST_OF_PROGRAM 3
 #define WORDS_LEAST 5
@@ -81,19 +84,21 @@ static int open_namespace (pid_t init, const char *kind)
 
 /* A process whose parent ends becomes the child of process 1 of its namespace: so
  * does the parent of the program, which is then in the tree that CRIU takes. */
-static _Noreturn void be_between (int ipc, const struct inside *inside)
+static _Noreturn void be_between (pid_t init, int ipc, const struct inside *inside)
 {
     const int kept[] = {
         inside->told, inside->pmi_in, inside->pmi_out, inside->script
     };
     pid_t parent;
 
-    if (setns (ipc, CLONE_NEWIPC) != 0 || (parent = fork ()) < 0)
+    if (((house_namespaces () & CLONE_NEWIPC) && setns (ipc, CLONE_NEWIPC) != 0)
+        || userns_join_mounts (init) != 0
+        || (parent = fork ()) < 0)
         _exit (EXIT_NEVER_STARTED);
     if (parent > 0)
         _exit (0);
     fds_close_others (kept, 4);
-    be_parent (inside);
+    start_parent (inside);
 }
 
 /* The number of a process that is no more: the kernel goes round all others before
@@ -122,19 +127,20 @@ static int script_of (const char *path)
 static pid_t start (pid_t init, char **words, const sigset_t *before, const int *theirs,
                     int script)
 {
+    int joined = userns_join (init);
     int pids = open_namespace (init, "pid"), ipc = open_namespace (init, "ipc");
     int pair[2], fds[POST_FDS];
     struct post post;
     struct post_from from;
     pid_t between, number = free_number ();
 
-    if (pids < 0 || ipc < 0 || setns (pids, CLONE_NEWPID) != 0)
+    if (joined != 0 || pids < 0 || ipc < 0 || setns (pids, CLONE_NEWPID) != 0)
         return fail ("cannot enter the namespaces");
     if (socketpair (AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0
         || post_ask_who (pair[0]) != 0)
         return fail ("socketpair");
     if ((between = fork ()) == 0)
-        be_between (ipc, &(struct inside) {
+        be_between (init, ipc, &(struct inside) {
             words, before, number, pair[1], theirs[0], theirs[1], script
         });
     close (pair[1]);
@@ -302,6 +308,14 @@ int main (int count, char **words)
 
     if (count == 1 && getenv ("CRTOOLS_SCRIPT_ACTION"))
         return keep_shared ();
+    if (count == 2 && strcmp (words[1], BE_INIT) == 0)
+        be_init ();
+    if (count > 2 && strcmp (words[1], BE_PARENT) == 0)
+        be_parent_by_words (count - 2, words + 2);
+    if (count > 3 && strcmp (words[1], "enter") == 0)
+        return userns_enter (atoi (words[2]), words + 3);
+    if (count > 2 && strcmp (words[1], "try") == 0)
+        return userns_try (words + 2);
     if (count < WORDS_LEAST) {
         fprintf (stderr, "usage: yod-init CRIU start|restore PROGRAM ARGUMENT...\n");
         return EXIT_NEVER_STARTED;

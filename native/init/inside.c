@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,9 +17,7 @@
 
 #include "post.h"
 #include "relay.h"
-
-/* Where CRIU makes a directory for a moment: in that of process 1. */
-#define PLACE "/run"
+#include "userns.h"
 
 const int faults[] = { SIGILL, SIGFPE, SIGBUS, SIGSEGV, SIGTRAP, SIGSYS, 0 };
 
@@ -31,15 +31,38 @@ void let_go_of_streams (void)
         close (fd);
 }
 
+static _Noreturn void execute_self (char **words)
+{
+    char path[PATH_MAX];
+    ssize_t n = readlink ("/proc/self/exe", path, sizeof (path) - 1);
+
+    if (n > 0) {
+        path[n] = '\0';
+        execv (path, words);
+    }
+    _exit (EXIT_NEVER_STARTED);
+}
+
+_Noreturn void start_init (void)
+{
+    char *words[] = { "yod-init", BE_INIT, NULL };
+
+    if (!userns_is_needed ())
+        be_init ();
+    userns_keep_capabilities ();        /* to mount /proc, when it is written down */
+    execute_self (words);
+}
+
 _Noreturn void be_init (void)
 {
     sigset_t all;
 
     prctl (PR_SET_PDEATHSIG, SIGKILL);
     setsid ();
+    let_go_of_streams ();               /* those that are open are of another mount namespace */
     sigfillset (&all);
     sigprocmask (SIG_BLOCK, &all, NULL);
-    if (chdir (PLACE) != 0)
+    if (chdir (userns_place ()) != 0)
         _exit (EXIT_NEVER_STARTED);
     for (;;) {
         sigwaitinfo (&all, NULL);
@@ -112,7 +135,7 @@ _Noreturn void be_parent (const struct inside *inside)
     if (inside->script >= 0)
         close (inside->script);
     let_go_of_streams ();
-    if (chdir (PLACE) != 0)
+    if (chdir (userns_place ()) != 0)
         _exit (EXIT_NEVER_STARTED);
     if (pair[1] >= 0) {
         close (pair[1]);
@@ -120,4 +143,67 @@ _Noreturn void be_parent (const struct inside *inside)
     }
     for (;;)
         pause ();
+}
+
+/* --- the same, executed ---------------------------------------------------------- */
+
+enum { WORD_MASK, WORD_TOLD, N_WORDS };
+#define WORD_BYTES 24
+#define SIGNALS 64
+
+static uint64_t bits_of (const sigset_t *set)
+{
+    uint64_t bits = 0;
+
+    for (int signo = 1; signo <= SIGNALS; signo++)
+        if (sigismember (set, signo) == 1)
+            bits |= UINT64_C (1) << (signo - 1);
+    return bits;
+}
+
+static void set_of (uint64_t bits, sigset_t *set)
+{
+    sigemptyset (set);
+    for (int signo = 1; signo <= SIGNALS; signo++)
+        if (bits >> (signo - 1) & 1)
+            sigaddset (set, signo);
+}
+
+_Noreturn void start_parent (const struct inside *inside)
+{
+    char mask[WORD_BYTES], told[WORD_BYTES];
+    char **words;
+    size_t n = 0;
+
+    if (!userns_is_needed ())
+        be_parent (inside);
+    while (inside->words[n])
+        n++;
+    if (!(words = calloc (2 + N_WORDS + n + 1, sizeof (*words))))
+        _exit (EXIT_NEVER_STARTED);
+    snprintf (mask, sizeof (mask), "%" PRIu64, bits_of (inside->before));
+    snprintf (told, sizeof (told), "%d", inside->told);
+    fcntl (inside->told, F_SETFD, 0);
+    words[0] = "yod-init";
+    words[1] = BE_PARENT;
+    words[2 + WORD_MASK] = mask;
+    words[2 + WORD_TOLD] = told;
+    memcpy (words + 2 + N_WORDS, inside->words, n * sizeof (*words));
+    execute_self (words);
+}
+
+_Noreturn void be_parent_by_words (int count, char **words)
+{
+    struct inside inside = {
+        .words = words + N_WORDS, .pmi_in = -1, .pmi_out = -1, .script = -1,
+    };
+    sigset_t before;
+
+    if (count <= N_WORDS)
+        _exit (EXIT_NEVER_STARTED);
+    set_of (strtoull (words[WORD_MASK], NULL, 10), &before);
+    inside.before = &before;
+    inside.told = atoi (words[WORD_TOLD]);
+    fcntl (inside.told, F_SETFD, FD_CLOEXEC);
+    be_parent (&inside);
 }

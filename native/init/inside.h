@@ -32,12 +32,23 @@ struct inside {
 /* Give the standard streams of this process to nobody. */
 void let_go_of_streams (void);
 
-/* Process 1: reap what becomes nobody's, until this is killed. */
+/* The words of yod-init that the two below are started with, where root does not. */
+#define BE_INIT "init"
+#define BE_PARENT "parent"
+
+/* Process 1: reap what becomes nobody's, until this is killed. `start` executes this
+ * program anew in the mount namespace of a user's, as CRIU looks there for the files of
+ * all processes. */
+_Noreturn void start_init (void);
 _Noreturn void be_init (void);
 
 /* The parent of a program: start it as the leader of a process group, carry what
  * it says to the server of PMI, and leave it unreaped, so that how it ended can be
  * read from outside. It ends when it is killed. */
+_Noreturn void start_parent (const struct inside *inside);
 _Noreturn void be_parent (const struct inside *inside);
+
+/* For a rank that finds no others, as those of users are. words: behind BE_PARENT. */
+_Noreturn void be_parent_by_words (int count, char **words);
 
 #endif

@@ -20,6 +20,7 @@
 #include "proc.h"
 #include "restore.h"
 #include "shared.h"
+#include "userns.h"
 
 #define PARENT_DIED SIGUSR1
 #define N_OWN_FDS 3
@@ -63,15 +64,17 @@ static _Noreturn void leave (void)
 
 static void begin (void)
 {
-    if (unshare (CLONE_NEWPID | CLONE_NEWIPC) != 0) {
+    if (userns_make (l.trouble, sizeof (l.trouble)) != 0)
+        return;
+    if (unshare (house_namespaces ()) != 0) {
         snprintf (l.trouble, sizeof (l.trouble),
-                  "cannot make a PID namespace, which root can: %s", strerror (errno));
+                  "cannot make a PID namespace: %s", strerror (errno));
         return;
     }
     l.init = fork ();
     if (l.init == 0) {
         fds_close_others (NULL, 0);
-        be_init ();
+        start_init ();
     }
     if (l.init < 0)
         snprintf (l.trouble, sizeof (l.trouble), "fork: %s", strerror (errno));
@@ -187,12 +190,15 @@ static void bring_back (void)
 {
     struct pipe_again *pipes = calloc ((size_t) l.n_guests * POST_FDS, sizeof (*pipes));
     struct shared_files shared = { NULL, 0 };
+    char images[RESTORE_PATH_BYTES];
     size_t n = 0;
 
     for (int i = 0; pipes && i < l.n_guests; i++)
         n = add_pipes (&l.guests[i], pipes, n);
-    if (shared_put_back (l.order->images, &shared, l.trouble, sizeof (l.trouble)) == 0)
-        l.init = restore (l.order->criu, l.order->images, l.order->has_server,
+    if (restore_open (l.order->images, images, l.trouble, sizeof (l.trouble)) == 0
+        && userns_make (l.trouble, sizeof (l.trouble)) == 0
+        && shared_put_back (images, &shared, l.trouble, sizeof (l.trouble)) == 0)
+        l.init = restore (l.order->criu, images, l.order->has_server,
                           l.order->before, pipes, n, l.trouble, sizeof (l.trouble));
     shared_close (&shared);
     for (int i = 0; i < l.n_guests; i++) {

@@ -10,17 +10,38 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "proc.h"
+#include "userns.h"
 
 #define LOG "restore.log"
 #define WORD_BYTES 96
 #define LOCK "/run/yod-init.restore"
+#define LOCK_OF_USERS "/dev/shm"
 #define GHOSTS "/dev/shm/*.cr.*.ghost"
 #define GHOST_IMAGE "ghost-file-"
 #define TURN_S 60
+
+int restore_open (const char *directory, char *path, char *trouble, size_t trouble_bytes)
+{
+    int fd = open (directory, O_RDONLY | O_DIRECTORY);
+    struct stat about;
+
+    if (fd < 0 || fstat (fd, &about) != 0) {
+        snprintf (trouble, trouble_bytes, "%.300s: %s", directory, strerror (errno));
+        return -1;
+    }
+    if (about.st_uid != geteuid () || (about.st_mode & (S_IWGRP | S_IWOTH))) {
+        snprintf (trouble, trouble_bytes, "%.300s: user %u wrote it, or others may: criu brings"
+                  " back what user %u alone has written", directory, about.st_uid, geteuid ());
+        return -1;
+    }
+    snprintf (path, RESTORE_PATH_BYTES, "/proc/self/fd/%d", fd);
+    return 0;
+}
 
 static void has_waited (int signo)
 {
@@ -48,7 +69,8 @@ static bool has_ghosts (const char *directory)
 static void take_turn (void)
 {
     const struct sigaction wake = { .sa_handler = has_waited };
-    int lock = open (LOCK, O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
+    int lock = userns_is_needed () ? open (LOCK_OF_USERS, O_RDONLY | O_DIRECTORY)
+                                   : open (LOCK, O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
     sigset_t alarms;
     glob_t ghosts;
 
@@ -78,7 +100,7 @@ static _Noreturn void be_criu (const char *criu, const char *directory,
     };
     const size_t n_options = sizeof (options) / sizeof (options[0])
                              - (has_connections ? 0 : 3);
-    const char **words = calloc (4 + n_options + 2 * n_pipes + 1, sizeof (*words));
+    const char **words = calloc (5 + n_options + 2 * n_pipes + 1, sizeof (*words));
     char *names = calloc (n_pipes + 1, WORD_BYTES);
     size_t n = 0;
 
@@ -88,6 +110,8 @@ static _Noreturn void be_criu (const char *criu, const char *directory,
     words[n++] = "restore";
     words[n++] = "--images-dir";
     words[n++] = directory;
+    if (userns_is_needed ())
+        words[n++] = "--unprivileged";
     for (size_t i = 0; i < n_options; i++)
         words[n++] = options[i];
     for (size_t i = 0; i < n_pipes; i++) {
@@ -101,6 +125,7 @@ static _Noreturn void be_criu (const char *criu, const char *directory,
     if (has_ghosts (directory))
         take_turn ();
     sigprocmask (SIG_SETMASK, before, NULL);
+    userns_keep_capabilities ();
     execv (criu, (char **) words);
     _exit (127);
 }
@@ -128,8 +153,7 @@ static void tell_why (const char *directory, char *trouble, size_t bytes)
         fclose (file);
     }
     last[strcspn (last, "\n")] = '\0';
-    snprintf (trouble, bytes, "criu cannot bring it back from %s: %s",
-              directory, last);
+    snprintf (trouble, bytes, "criu cannot bring it back: %s", last);
 }
 
 pid_t restore (const char *criu, const char *directory, bool has_connections,

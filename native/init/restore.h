@@ -13,6 +13,12 @@ struct pipe_again {
     char name[64];                      /* as /proc showed the old one */
 };
 
+/* Open a directory of images as a path of this process and its children. Who could write
+ * there could have any program run as this user, so others may not.
+ * path: room for RESTORE_PATH_BYTES. 0, or -1 with the reason in `trouble` */
+#define RESTORE_PATH_BYTES 32
+int restore_open (const char *directory, char *path, char *trouble, size_t trouble_bytes);
+
 /* Run `criu restore` for the images in a directory.
  * has_connections: TCP connections between its processes come back, too.
  * before: the signals that criu begins with blocked.
