@@ -25,7 +25,8 @@ DEPTH_MAX = 16  # of parentheses
 COUNTS_MAX = 8  # of one expression, or of one part in square brackets
 _TOKEN = re.compile(rf"\s*({NAME.pattern}|[&|()\[\]*])")
 _CAN = {  # what PCTs announce, and what it takes
-    Feature.CRIU.value: "CRIU works on none, or its pct is not root's (`yodctl doctor` there)"
+    Feature.CRIU.value: "CRIU works on none, or its pct is not root's (`yodctl doctor` there)",
+    Feature.CRIU_USERS.value: "CRIU works on none for users (`yodctl doctor` there)",
 }
 _COUNT = re.compile(r"[1-9][0-9]{0,6}", re.ASCII)
 

@@ -99,7 +99,8 @@ def _differences(ranks: tuple[int, ...]) -> Iterator[int]:
 class Feature(Enum):
     """What a PCT says that its host can do; jobs ask for it as for features of the nodes file."""
 
-    CRIU = "criu"  # have CRIU write down a PCT's ranks
+    CRIU = "criu"  # have CRIU write down ranks of root's
+    CRIU_USERS = "criu-users"  # and of anybody else
 
 
 class Announce(Message, frozen=True, tag="status.announce"):

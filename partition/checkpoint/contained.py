@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec.structs import replace
 
 from native.errors import UsageError
-from native.host import programs
+from native.host import programs, userdirs
 from native.host.backends.criu import VARIABLE, find
+from native.text import shown
 from native.wire.load import Protocol
 from native.wire.status import Feature
 from partition.checkpoint import criu
 from yod.plan.checkpoint import Checkpointing
-from yod.plan.checkpoint_options import BY
+from yod.plan.checkpoint_options import BY, RESTART
 from yod.plan.invocation import Invocation
 from yod.plan.plan import Member, Options
 from yod.program import image, pythons, speech
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 _PMI1, _PMIX = Protocol.PMI1.value, Protocol.PMIX.value
 _SERVER = "from pct.pmix_server.own import main; main()"  # of PMIx, in the tree
-INIT = os.path.join(programs.NATIVE, "init", "yod-init")
 _FIRST_WORD = 4  # of the user's, behind yod-init, criu, what it does, and the program's file
 
 
@@ -63,12 +63,14 @@ def within(
     environment = {os.fsdecode(k): os.fsdecode(v) for k, v in invocation.environment.items()}
     program = find(environment)
     if why := criu.why_not(program):
-        raise UsageError(f"{BY} criu: {why}")
+        raise UsageError(f"{BY} criu: {why} (`yodctl doctor`)")
     if found is not None:
+        _demand_own(found.path)
         world = World(found.mpi)
     else:
         world = _world(members, invocation, options.mpi)
     if world.mpi != "none":
+        _demand_root()
         members = _on_one_node(members)
     how = ("restore" if found is not None else "start") + "-tree" * options.signals_group
     if world.mpi == _PMIX:
@@ -76,12 +78,36 @@ def within(
         if found is None:
             how += " exec " + shlex.join(programs.own_python(_SERVER, *world.libpmix))
     inside = [
-        replace(member, words=(INIT, program, how, _found(member, invocation), *member.words))
+        replace(member, words=(criu.INIT, program, how, _found(member, invocation), *member.words))
         for member in members
     ]
     own = world.mpi if world.mpi == _PMIX else ""
     given = replace(chosen, signal_number=0, tool=criu.version(program), mpi=own)
     return inside, given, "none" if own else world.mpi
+
+
+def _demand_root() -> None:
+    """Ranks of MPI share memory whose files have no name any more.
+
+    Raises:
+        UsageError: it is a user who may not open these.
+    """
+    if os.geteuid() != 0:
+        why = "criu gets at memory that MPI ranks share for root only"
+        raise UsageError(f"{BY} criu with MPI: {why}; {BY} signal can save any")
+
+
+def _demand_own(path: str) -> None:
+    """Whoever has written the images decides what runs.
+
+    Raises:
+        UsageError: it was another user.
+    """
+    owner = os.stat(path).st_uid
+    if owner != os.geteuid():
+        who = userdirs.user_name(owner)
+        why = "by criu ranks come back for the user alone whose they were"
+        raise UsageError(f"{RESTART} {shown(path)}: it is of user {shown(who)}; {why}")
 
 
 def constrained(asked: str, environment: Mapping[bytes, bytes]) -> str:
@@ -93,7 +119,8 @@ def constrained(asked: str, environment: Mapping[bytes, bytes]) -> str:
         return asked
     if "|" in asked and "[" not in asked:
         asked = f"({asked})"
-    return f"{asked}&{Feature.CRIU.value}" if asked else Feature.CRIU.value
+    needed = Feature.CRIU if os.geteuid() == 0 else Feature.CRIU_USERS
+    return f"{asked}&{needed.value}" if asked else needed.value
 
 
 def demand_saveable(members: list[Member], options: Options) -> None:

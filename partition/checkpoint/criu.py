@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 
+from native.host import programs
 from native.host.backends.criu import VARIABLE
 
 DUMP_LOG = "dump.log"
@@ -13,28 +14,55 @@ _CHECK_S = 30.0
 _GHOST_BYTES = 256 << 20  # files that are open and have no name, up to this size each
 _PLACE = re.compile(r"^(\([\d.]+\) )?\s*(\d+: )?Error \([^)]*\): ")
 _NOT_WHY = ("Can't setup RLIMIT_NOFILE", "Dumping FAILED", "Restoring FAILED")
+INIT = os.path.join(programs.NATIVE, "init", "yod-init")
+UNPRIVILEGED = "--unprivileged"  # of criu: what root alone can do may be left out
+_OF_INIT = "yod-init: "
 GET_IT = f"install CRIU 4.1 or later, or name it in {VARIABLE}"
 
 
-def why_not(program: str) -> str:
-    """Why this user cannot have processes written down on this host; empty: it can be done."""
+def why_not(program: str, *, for_users: bool | None = None) -> str:
+    """Why processes of a user cannot be written down on this host; empty: it can be done.
+
+    Args:
+        for_users: of one other than root; None: of this one.
+    """
     if not program:
         return f"there is no criu here: {GET_IT}"
-    if os.geteuid() != 0:
-        return "criu needs root"
     if os.readlink("/proc/self") != str(os.getpid()):
         return ""  # below a script that is written down itself: its broker has tried, on this host
+    if for_users is None:
+        for_users = os.geteuid() != 0
+    if for_users and _has_capabilities(program):
+        return f"{program} has file capabilities, which take those of user namespaces from it"
+    command = (INIT, "try", program, "check", UNPRIVILEGED) if for_users else (program, "check")
     try:
         done = subprocess.run(
-            (program, "check"), capture_output=True, text=True, timeout=_CHECK_S, check=False
+            command, capture_output=True, text=True, timeout=_CHECK_S, check=False
         )
     except OSError as error:
         return f"{program}: {error.strerror}"
     except subprocess.TimeoutExpired:
         return f"{program} check: no answer in {_CHECK_S:.0f} s"
-    if done.returncode:
-        return f"{program} check: {_reason(done.stderr.splitlines())}"
-    return ""
+    if not done.returncode:
+        return ""
+    lines = done.stderr.splitlines()
+    if lines and lines[-1].startswith(_OF_INIT):
+        return lines[-1].removeprefix(_OF_INIT)
+    return f"{program} check: {_reason(lines)}"
+
+
+def remedy(why: str) -> str:
+    """What to do about a reason; empty: it is not this program's."""
+    program, found, _ = why.partition(" has file capabilities")
+    return f"setcap -r {program}" if found else ""
+
+
+def _has_capabilities(program: str) -> bool:
+    """They would be all that it has, as the kernel takes those of its caller away."""
+    try:
+        return bool(os.getxattr(program, "security.capability"))
+    except OSError:
+        return False
 
 
 def version(program: str) -> str:
@@ -65,9 +93,12 @@ def dump_command(
         has_connections: over TCP, with one another.
         script: a program that is run before they do; empty: none.
     """
+    is_root = os.geteuid() == 0
     return [
+        *(() if is_root else (INIT, "enter", str(unix_pid))),
         program,
         "dump",
+        *(() if is_root else (UNPRIVILEGED,)),
         f"--tree={unix_pid}",
         f"--images-dir={directory}",
         f"--log-file={DUMP_LOG}",

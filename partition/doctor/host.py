@@ -42,7 +42,7 @@ def findings(environment: Mapping[str, str], root: str = "/") -> Iterator[Findin
     yield _groups()
     yield _debuggers(root)
     yield from namespaces.findings(root)
-    yield _checkpoints(environment)
+    yield from _checkpoints(environment, root)
     yield _others(environment)
 
 
@@ -117,11 +117,15 @@ def _debuggers(root: str) -> Finding:
     return warning("debuggers", text, "sysctl kernel.yama.ptrace_scope=0")
 
 
-def _checkpoints(environment: Mapping[str, str]) -> Finding:
+def _checkpoints(environment: Mapping[str, str], root: str) -> Iterator[Finding]:
     program = find_criu(environment)
     if why := criu.why_not(program):
-        return ok("checkpoints", f"by signal; not by criu: {why}")
-    return ok("checkpoints", f"by signal, and by criu {criu.version(program)} ({shown(program)})")
+        yield ok("checkpoints", f"by signal; not by criu: {why}")
+        return
+    yield ok("checkpoints", f"by signal, and by criu {criu.version(program)} ({shown(program)})")
+    if os.geteuid() == 0 and (why := criu.why_not(program, for_users=True)):
+        text = f"not by criu for users other than root: {why}"
+        yield warning("checkpoints", text, criu.remedy(why) or namespaces.remedy_of_users(root))
 
 
 def launchers(environment: Mapping[str, str]) -> list[str]:

@@ -91,6 +91,11 @@ def _remedy(root: str, need: _Need, is_root: bool) -> str:
     return "let the container or the unit in which this is make namespaces (unshare)"
 
 
+def remedy_of_users(root: str = "/") -> str:
+    """What lets users make the namespaces that root can make."""
+    return _remedy(root, _OF_USERS[0], is_root=False)
+
+
 def own(root: str = "/") -> dict[str, str]:
     """The namespaces that this process is in, by kind, as the kernel names them."""
     found = {}

@@ -74,10 +74,11 @@ def _done(words: Sequence[str]) -> str:
             own = zip(nodelist.parse(ranks), map(int, unix_pids.split(",")), strict=True)
             demand_possible(int(number), dict(own))
             return "0 \n"
-        case ["try", program]:
-            from partition.checkpoint import criu  # once for each PCT
+        case ["try", program, feature]:
+            from native.wire.status import Feature  # a few times for each PCT
+            from partition.checkpoint import criu
 
-            if why := criu.why_not(program):
+            if why := criu.why_not(program, for_users=feature == Feature.CRIU_USERS.value):
                 raise NotSavedError(why)
             return "0 \n"
         case ["look-script", unix_pid, job_id, directory]:

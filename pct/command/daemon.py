@@ -147,7 +147,8 @@ def run(
     become_subreaper()
     hooks = _hooks(is_in_job, limits)
     own_cgroup = Cgroup.enter(ForJobs(cgroups))
-    criu = find_criu(os.environ) if os.geteuid() == 0 else ""
+    criu = find_criu(os.environ)
+    features = _features(criu)
     machine = Node(
         name=name,
         slots=slots or len(os.sched_getaffinity(0)),
@@ -163,7 +164,7 @@ def run(
         gpus=here.gpus,
         cores=here.cores,
         site=hooks,
-        features=(Feature.CRIU,) if criu else (),
+        features=features,
     )
     # A PCT that is not root's serves one user, who may have all that is free.
     share = limits.store_user_percent if os.geteuid() == 0 else 100
@@ -244,7 +245,7 @@ def run(
     if criu:
         from pct.host.kept.probe import Probe  # few hosts have it
 
-        probe = Probe(criu, reactor, spawner, driver.handle)
+        probe = Probe(criu, features, reactor, spawner, driver.handle)
     settle()
     reactor.run()
     for watcher in watchers:
@@ -268,6 +269,13 @@ def run(
     if status == RESTART:
         log.say("begins again")
     return status
+
+
+def _features(criu: str) -> tuple[Feature, ...]:
+    """What is announced before it has been tried."""
+    if not criu:
+        return ()
+    return (Feature.CRIU, Feature.CRIU_USERS) if os.geteuid() == 0 else (Feature.CRIU_USERS,)
 
 
 class _Grace:

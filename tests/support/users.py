@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -35,6 +36,24 @@ def add_users(hosts: Iterable[Host], directory: Path) -> None:
         home.mkdir()
         home.chmod(0o700)
         os.chown(home, uid, uid)
+
+
+def show_python(hosts: Iterable[Host]) -> None:
+    """Let all users of these hosts execute the tests' Python, whatever lies above it.
+
+    What is started there for a user has no rights of root's to get at it.
+    """
+    above = [each for each in Path(sys.base_prefix).parents if not each.stat().st_mode & 0o001]
+    if not above:
+        return
+    top, shown = above[-1], Path(sys.base_prefix)
+    commands = (
+        "made=$(mktemp -d); mount -t tmpfs -o mode=755 tmpfs $made; trap 'rmdir $made' EXIT;"
+        f" below=$made/{shown.relative_to(top)}; mkdir -p $below; mount --bind {shown} $below;"
+        f" mount --move $made {top}"
+    )
+    for host in hosts:
+        host.run(["sh", "-ec", commands], check=True)
 
 
 def words_as(name: str) -> list[str]:

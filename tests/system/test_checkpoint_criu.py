@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from native.host.process import program_behind
-from partition.checkpoint import contained
+from partition.checkpoint import criu
 from pct.host import usage
 from tests.support.criu import needs_criu
 from tests.support.partition import BIN, Done, Partition, finish
@@ -173,7 +173,7 @@ def test_the_time_of_a_program_in_namespaces_is_that_of_its_rank(tmp_path):
     with ExitStack() as stack:
         ranks: dict[int, int] = {}
         for rank, words in enumerate(programs):
-            command = (contained.INIT, "/bin/true", "start", f"/bin/{words[0]}", *words)
+            command = (criu.INIT, "/bin/true", "start", f"/bin/{words[0]}", *words)
             env = {**os.environ, "YOD_RANK": str(rank)}
             process = subprocess.Popen(
                 command, env=env, stdin=subprocess.DEVNULL, start_new_session=True

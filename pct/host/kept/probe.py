@@ -1,4 +1,4 @@
-"""Whether what was announced of this host holds: CRIU is tried once, while the PCT goes on."""
+"""Whether what was announced of this host holds: CRIU is tried, while the PCT goes on."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from native.loop.reactor import Reactor
 from native.machine import JobEvent
+from native.wire.status import Feature
 from pct.events import RunSaver, SaverEnded
 from pct.host.kept.savers import SaverProcess
 from pct.host.spawn.spawner import Spawner
@@ -16,34 +17,43 @@ NO_JOB = 0  # whose keeper it is
 
 
 class Probe:
-    """The trial of a criu, from now on. It is a saver that saves nothing.
+    """The trial of a criu, from now on, of one feature after the other.
+
+    Each is a saver that saves nothing.
 
     Args:
         program: the path of criu.
-        handle: is told if it does not work here.
+        features: that were announced.
+        handle: is told of each that is not there, with those that are left.
     """
 
     def __init__(
         self,
         program: str,
+        features: tuple[Feature, ...],
         reactor: Reactor,
         spawner: Spawner,
         handle: Callable[[FeaturesSeen], None],
     ) -> None:
+        self._program = program
+        self._features = features
+        self._left = list(features)  # the first is being tried
+        self._reactor = reactor
+        self._spawner = spawner
         self._handle = handle
-        action = RunSaver(
-            NO_JOB,
-            (b"try", os.fsencode(program)),
-            b"",
-            os.geteuid(),
-            os.getegid(),
-            tuple(os.getgroups()),
-        )
         self._process: SaverProcess | None = None
+        self._try_next()
+
+    def _try_next(self) -> None:
+        if not self._left:
+            return
+        words = (b"try", os.fsencode(self._program), self._left[0].value.encode())
+        own = os.geteuid(), os.getegid(), tuple(os.getgroups())
+        action = RunSaver(NO_JOB, words, b"", *own)
         try:
-            self._process = SaverProcess(action, reactor, spawner, self._happened)
+            self._process = SaverProcess(action, self._reactor, self._spawner, self._happened)
         except (OSError, ValueError) as error:
-            self._is_not(f"it cannot be tried: {error}")
+            self._tried(f"it cannot be tried: {error}")
 
     def close(self) -> None:
         """Try no more."""
@@ -54,8 +64,11 @@ class Probe:
     def _happened(self, event: JobEvent) -> None:
         if isinstance(event, SaverEnded):
             self.close()
-            if event.trouble:
-                self._is_not(event.trouble)
+            self._tried(event.trouble)
 
-    def _is_not(self, why: str) -> None:
-        self._handle(FeaturesSeen((), f"no feature criu: {why}"))
+    def _tried(self, trouble: str) -> None:
+        feature = self._left.pop(0)
+        if trouble:
+            self._features = tuple(each for each in self._features if each is not feature)
+            self._handle(FeaturesSeen(self._features, f"no feature {feature.value}: {trouble}"))
+        self._try_next()

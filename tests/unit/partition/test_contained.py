@@ -29,6 +29,7 @@ NONE = speech.Speech((), "not known")
 @pytest.fixture
 def within(monkeypatch, tmp_path):
     """A function: what becomes of members whose programs speak so."""
+    monkeypatch.setattr("os.geteuid", lambda: 0)
     monkeypatch.setattr(contained, "find", lambda environment: "/usr/sbin/criu")
     monkeypatch.setattr(criu, "why_not", lambda program: "")
     monkeypatch.setattr(criu, "version", lambda program: "4.2")
@@ -75,7 +76,7 @@ def test_a_world_of_pmix_has_a_server_of_its_own_and_none_of_the_node(within):
     assert (member.spec.node_count, given.mpi, mpi) == (1, "pmix", "none")
     assert member.words[2].startswith("start pmix exec ")
     assert member.words[2].endswith(" -- /l/libpmix.so.2")
-    found = Restarted("kept/checkpoint.1", 2, [], "/", Backend.CRIU, "pmix", None)
+    found = Restarted("/", 2, [], "/", Backend.CRIU, "pmix", None)
     (member,), given, mpi = within(NONE, NodeSpec(2), found=found)
     assert (member.words[2], given.mpi, mpi) == ("restore pmix", "pmix", "none")
 
@@ -109,7 +110,7 @@ def test_a_world_that_may_lie_on_several_nodes_is_refused(within, specs):
 
 
 def test_a_restart_has_the_mpi_of_its_checkpoint(within):
-    found = Restarted("kept/checkpoint.1", 2, [], "/", Backend.CRIU, "pmi1", None)
+    found = Restarted("/", 2, [], "/", Backend.CRIU, "pmi1", None)
     (member,), _, mpi = within(NONE, NodeSpec(2, node_count=1), found=found)
     assert (member.spec.node_count, member.words[2], mpi) == (1, "restore", "pmi1")
 
@@ -124,8 +125,28 @@ def test_a_restart_has_the_mpi_of_its_checkpoint(within):
         ("ib*4", "ib*4&criu"),
     ],
 )
-def test_ranks_are_placed_where_criu_works_and_where_else_they_were_to_be(asked, placed):
+def test_ranks_are_placed_where_criu_works_and_where_else_they_were_to_be(
+    asked, placed, monkeypatch
+):
+    monkeypatch.setattr("os.geteuid", lambda: 0)
     there = {name: frozenset((1,)) for name in ("a", "b", "c", "d", "gpu", "ib", "criu")}
     assert contained.constrained(asked, {}) == placed
     assert where(there, placed, frozenset())
     assert contained.constrained(asked, {b"YOD_CRIU": b"/own/criu"}) == asked
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    assert contained.constrained(asked, {}) == f"{placed}-users"
+
+
+def test_a_world_of_a_user_other_than_root_is_refused(within, monkeypatch):
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    with pytest.raises(UsageError, match=r"--checkpoint-by criu with MPI: .* for root only"):
+        within(MPICH, NodeSpec(2))
+    assert within(MPICH, NodeSpec(2), mpi="none")[2] == "none"
+
+
+def test_a_checkpoint_goes_on_as_the_user_that_it_is_of(within, monkeypatch):
+    found = Restarted("/", 2, [], "/", Backend.CRIU, "none", None)
+    within(NONE, NodeSpec(2), found=found)
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    with pytest.raises(UsageError, match="ranks come back for the user alone whose they were"):
+        within(NONE, NodeSpec(2), found=found)

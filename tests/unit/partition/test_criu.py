@@ -66,3 +66,48 @@ def test_a_criu_that_does_not_work_here_gives_its_reason(tmp_path, monkeypatch):
     )
     program.chmod(0o755)
     assert criu.why_not(str(program)) == f"{program} check: Kernel is too new"
+
+
+def test_criu_is_tried_for_users_in_a_user_namespace_and_its_lack_is_named(tmp_path, monkeypatch):
+    program = tmp_path / "criu"
+    program.write_text("#!/bin/sh\nexit 0\n")
+    program.chmod(0o755)
+    init = tmp_path / "yod-init"
+    init.write_text(f'#!/bin/sh\necho "$@" >{tmp_path}/words\nexit 0\n')
+    init.chmod(0o755)
+    monkeypatch.setattr(criu, "INIT", str(init))
+    assert criu.why_not(str(program), for_users=True) == ""
+    assert (tmp_path / "words").read_text() == f"try {program} check --unprivileged\n"
+    init.write_text("#!/bin/sh\necho 'yod-init: cannot make a user namespace: no' >&2; exit 127\n")
+    assert criu.why_not(str(program), for_users=True) == "cannot make a user namespace: no"
+
+
+def test_file_capabilities_of_criu_are_named_with_the_remedy(monkeypatch):
+    monkeypatch.setattr("os.getxattr", lambda path, name: b"capabilities")
+    why = criu.why_not("/usr/sbin/criu", for_users=True)
+    assert why.startswith("/usr/sbin/criu has file capabilities, which take those of user name")
+    assert criu.remedy(why) == "setcap -r /usr/sbin/criu"
+    assert criu.remedy("cannot make a user namespace: Operation not permitted") == ""
+
+
+def test_the_doctor_tells_root_what_keeps_users_from_criu_and_how_it_goes_away(monkeypatch):
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    monkeypatch.setattr(criu, "version", lambda program: "4.2")
+    monkeypatch.setattr(
+        criu, "why_not", lambda program, for_users=False: "no user namespace" if for_users else ""
+    )
+    able, lacking = (each for each in findings({}) if each.subject == "checkpoints")
+    assert able.text.startswith("by signal, and by criu 4.2")
+    assert lacking.text == "not by criu for users other than root: no user namespace"
+    assert lacking.remedy
+
+
+def test_a_user_has_criu_run_in_the_namespaces_of_the_ranks_and_root_does_not(monkeypatch):
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    words = criu.dump_command("/usr/sbin/criu", 4711, "images")
+    assert words[:2] == ["/usr/sbin/criu", "dump"]
+    assert "--unprivileged" not in words
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    words = criu.dump_command("/usr/sbin/criu", 4711, "images")
+    assert words[:5] == [criu.INIT, "enter", "4711", "/usr/sbin/criu", "dump"]
+    assert "--unprivileged" in words
