@@ -135,6 +135,12 @@ def _payload(message: Message) -> bytes:
     raise AssertionError(f"no bytes for {message!r}")
 
 
+def frame_bytes(data: bytes | bytearray) -> int:
+    """How long the first frame is, with its length."""
+    (length,) = _LENGTH.unpack_from(data)
+    return _LENGTH.size + int(length)
+
+
 def decode(data: bytes) -> Frame:
     """The message of one frame, without its length.
 

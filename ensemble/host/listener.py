@@ -40,6 +40,8 @@ def listen(host: str, port: int, protocol: str, key: str = "bind") -> tuple[sock
             sock = socket.socket(family, socket.SOCK_STREAM, _KINDS[name])
         except socket.gaierror as error:
             raise UsageError(f"{key}: {host}: {error.strerror}") from None
+        except UnicodeError:
+            raise UsageError(f"{key}: {host}: no name of a host") from None
         except OSError as error:
             if name == names[-1]:
                 raise UsageError(
@@ -74,6 +76,8 @@ class Listener:
         self.reactor = reactor
         self.on_event = on_event
         self.connections: dict[int, Connection] = {}
+        # SCTP keeps what one call sends apart; a connection of it has the listener's protocol.
+        self.keeps_apart = sock.proto == _KINDS["sctp"] or sock.type == socket.SOCK_SEQPACKET
         self._acceptor = Acceptor(reactor, sock, ACCEPTS_A_TURN, self._came)
 
     def send(self, connection: int, epoch: int, message: m.Message) -> None:
@@ -211,10 +215,14 @@ class Connection:
         if self._fd < 0:
             return
         try:
-            sent = self._sock.send(self._out) if self._out else 0
+            while self._out:
+                del self._out[: self._sock.send(self._piece())]
         except BlockingIOError:
-            sent = 0
+            pass
         except OSError:  # reading tells how it ended
-            sent = len(self._out)
-        del self._out[:sent]
+            self._out.clear()
         self._watch.set(self._watch.on_readable, self._write if self._out else None)
+
+    def _piece(self) -> bytearray:
+        """What one call sends: all, or one frame where messages are kept apart."""
+        return self._out[: m.frame_bytes(self._out)] if self._listener.keeps_apart else self._out
