@@ -167,13 +167,17 @@ class Indirect(Backend):
 
 
 def group_lines(job: Job, command: Sequence[str]) -> str:
-    """Lines of the shell that run the simulations of a job side by side, and fail if one does."""
+    """Lines of the shell that run the simulations of a job side by side, and fail if one does.
+
+    SIGTERM, which a launcher's death gives to its children, ends the simulations first.
+    """
     line = shlex.join(command)
     if job.is_server or job.group_size == 1:
         return f"exec {line}"
     last = job.group_size - 1
     return (
         "status=0; pids=\n"
+        "trap 'kill $pids 2>/dev/null; wait; exit 143' TERM\n"
         f"for simulation in $(seq 0 {last}); do\n"
         f"    YOD_SIMULATION=$simulation {line} &\n"
         '    pids="$pids $!"\n'

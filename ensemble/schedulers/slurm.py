@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 
 from ensemble.machine.job import Job, JobState
@@ -32,8 +33,8 @@ class Slurm(Indirect):
         """A script whose head has the options."""
         head = [
             f"#SBATCH --job-name={job.name}",
-            f"#SBATCH --output={program.out}",
-            f"#SBATCH --error={program.err}",
+            f"#SBATCH --output={_path(program.out)}",
+            f"#SBATCH --error={_path(program.err)}",
             f"#SBATCH --ntasks={program.processes * job.group_size}",
             *(f"#SBATCH {word}" for word in _joined(self.arguments(job))),
         ]
@@ -92,6 +93,11 @@ class Slurm(Indirect):
     def cancel(self, job_ids: Sequence[str]) -> list[str]:
         """All at once; ``--quiet``: one that is over is no error."""
         return ["scancel", "--quiet", *job_ids]
+
+
+def _path(path: str) -> str:
+    """As sbatch reads a file's name: a space ends it, and % begins a number of the job."""
+    return shlex.quote(path.replace("%", "%%"))
 
 
 def _joined(words: Sequence[str]) -> list[str]:

@@ -137,9 +137,10 @@ def test_an_sbatch_that_hangs_after_it_has_submitted_doubles_no_job(study):
 
 
 @pytest.mark.long
-def test_a_job_that_vanishes_from_squeue_is_cancelled_and_asked_for_again(study):
+def test_a_job_that_vanishes_from_squeue_and_sacct_is_cancelled_and_asked_for_again(study):
     made = study(server=SERVER_OF_4, client="[ $MELISSA_CLIENT_ID != 1 ] || sleep 20")
     made.environment.update(stand_in(made, "squeue", '$real "$@" | grep -v -e "-3$"; exit 0'))
+    made.environment.update(stand_in(made, "sacct", "exit 0"))
     done = made.run()
     assert done.status == 0, done.err
     assert re.search(r"client 1 \(job \d+\): the scheduler knows it no more; cancelled", done.err)
@@ -180,7 +181,7 @@ def test_a_study_runs_by_yod_by_open_mpi_and_by_slurm_with_one_word_changed(stud
     made.environment |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     made.environment |= {"OMPI_MCA_rmaps_base_oversubscribe": "1"}
     for word in ("yod", "openmpi", "slurm"):
-        made.out = made.directory / word
+        made.out = made.directory / f"by 100% {word}"
         made.configure(scheduler=word, output_dir=str(made.out))
         done = made.run()
         assert done.status == 0, f"{word}: {done.err}"

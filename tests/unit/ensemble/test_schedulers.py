@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 import subprocess
 import textwrap
 from pathlib import Path
@@ -68,6 +70,25 @@ def test_a_group_runs_side_by_side_and_fails_if_one_does(tmp_path, failing, stat
     done = subprocess.run(["sh", "-c", text], capture_output=True, text=True)
     assert done.returncode == status
     assert sorted(done.stdout.split()) == [n for n in ("0", "1", "2") if n != failing]
+
+
+def test_a_group_that_is_told_to_end_ends_its_simulations_first(tmp_path):
+    line = "trap 'sleep 0.2; echo ended; exit 1' TERM; echo up; sleep 600 & wait"
+    program = Program(("sh", "-c", line), (), 1, str(tmp_path), "o", "e")
+    _, text = Slurm(Config()).make_job(GROUP, program)
+    with subprocess.Popen(["sh", "-c", text], stdout=subprocess.PIPE, start_new_session=True) as sh:
+        assert sh.stdout is not None
+        assert [sh.stdout.readline() for _ in range(3)] == [b"up\n"] * 3
+        sh.terminate()
+        assert [sh.stdout.readline() for _ in range(3)] == [b"ended\n"] * 3
+        assert sh.wait() == 143
+        os.killpg(sh.pid, signal.SIGKILL)
+
+
+def test_sbatch_gets_the_names_of_files_whole():
+    program = Program(("c",), (), 1, "/a b", "/a b/100%.out", "/e")
+    _, text = Slurm(Config()).make_job(CLIENT, program)
+    assert "#SBATCH --output='/a b/100%%.out'\n#SBATCH --error=/e\n" in text
 
 
 def test_answers_of_slurm_are_read():
