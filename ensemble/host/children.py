@@ -49,23 +49,26 @@ class Command:
         self._on_end = on_end
         self._is_late = False
         self._data = [bytearray(), bytearray()]
-        pipes = [os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK) for _ in self._data]
-        self._fds = [reader for reader, _ in pipes]
+        self._fds: list[int] = []
+        writers: list[int] = []
         actions: list[_Action] = [(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)]
-        for number, (_, writer) in enumerate(pipes, 1):
-            os.set_blocking(writer, True)
-            actions.append((os.POSIX_SPAWN_DUP2, writer, number))
         try:
+            for number in (1, 2):
+                reader, writer = os.pipe2(os.O_CLOEXEC)
+                self._fds.append(reader)
+                writers.append(writer)
+                os.set_blocking(reader, False)
+                actions.append((os.POSIX_SPAWN_DUP2, writer, number))
             self._unix_pid = os.posix_spawnp(
                 words[0], list(words), environment, file_actions=actions, setpgroup=0, setsigmask=()
             )
-        except OSError as error:
-            text = f"{words[0]}: {error.strerror}"
+        except OSError as error:  # no such program, or no more descriptors or processes
+            text = error.strerror or str(error)
             self._unix_pid = -1
             reactor.call_soon(lambda: self._tell(127 << 8, text))
             return
         finally:
-            for _, writer in pipes:
+            for writer in writers:
                 os.close(writer)
         self._watches = [
             reactor.watch(fd, partial(self._take, at)) for at, fd in enumerate(self._fds)

@@ -193,9 +193,12 @@ class Submitting:
         for some in _parts([job for job in jobs if job.job_id]):
             words = self._backend.cancel([job.job_id for job in some])
             null = [(os.POSIX_SPAWN_OPEN, n, os.devnull, os.O_RDWR, 0) for n in range(3)]
-            os.posix_spawn(
-                program(words[0]), words, os.environ, file_actions=null, setsid=True, setsigmask=()
-            )
+            try:
+                os.posix_spawnp(
+                    words[0], words, os.environ, file_actions=null, setsid=True, setsigmask=()
+                )
+            except OSError:  # they have been named
+                pass
 
     def shown(self, job: Job) -> list[str]:
         """The command with its script, and those that ask for the job and cancel it."""

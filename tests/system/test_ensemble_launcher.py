@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import resource
 import select
@@ -12,6 +13,7 @@ import pytest
 
 from tests.support import oar
 from tests.support.ensemble import Study
+from tests.support.leaks import marked
 from tests.support.partition import BIN, finish
 from tests.support.terminal import a_terminal_of
 from tests.support.wait import LIMIT_S, wait_until
@@ -102,6 +104,70 @@ def test_the_first_server_goes_on_from_a_checkpoint_where_the_study_says_so(stud
     made = study(server=ONE, load_from_checkpoint=True)
     assert made.run().status == 0
     assert made.files("job.1.server.out") == ["goes on True\n"]
+
+
+def test_a_study_begins_anew_when_it_is_run_again_and_goes_on_when_it_is_resumed(study):
+    made = study(server=ONE)
+    for words in ((), (), ("resume", "out")):
+        done = made.run(*words)
+        assert done.status == 0, done.err
+    said = {path.name: path.read_text() for path in made.out.glob("job.*.server.out")}
+    assert said == {
+        "job.1.server.out": "goes on False\n",
+        "job.3.server.out": "goes on False\n",
+        "job.5.server.out": "goes on True\n",
+    }
+
+
+@pytest.mark.parametrize("name", ["study.json", "config.json"])
+def test_a_directory_with_files_of_others_is_refused_and_they_stay(study, name):
+    made = study()
+    made.out.mkdir()
+    (made.out / name).write_text("{}")
+    done = made.run()
+    assert (done.status, done.err.count("\n")) == (2, 1)
+    assert f"output_dir: {made.out}/{name}: not the launcher's; name another directory" in done.err
+    assert [(path.name, path.read_text()) for path in made.out.iterdir()] == [(name, "{}")]
+
+
+def test_without_descriptors_for_its_commands_a_launcher_goes_on_later(place, tmp_path):
+    path = f"{oar.make(tmp_path)}:{BIN}:{os.environ['PATH']}"
+    made = Study(place, tmp_path, server=TWO, scheduler="oar", env={"PATH": path})
+    launcher = made.start()
+    made.wait_for("the server has connected")
+    wait_until(lambda: made.left() == {1}, what="only the server is left")
+    _, most = resource.prlimit(launcher.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(launcher.pid, resource.RLIMIT_NOFILE, (3, most))
+    read_until(launcher.stderr.fileno(), "the scheduler does not say how jobs are: oarstat: Too")
+    resource.prlimit(launcher.pid, resource.RLIMIT_NOFILE, (most, most))
+    read_until(launcher.stderr.fileno(), "the scheduler answers again")
+    (made.out / "go").touch()
+    done = finish(launcher)
+    assert done.status == 0, done.err
+    made.is_clean()
+
+
+def test_a_second_signal_names_every_job_and_leaves_its_cancellation_to_others(place, tmp_path):
+    directory, hanging = oar.make(tmp_path), tmp_path / "hanging"
+    path = f"{hanging}:{directory}:{BIN}:{os.environ['PATH']}"
+    sleeps = "exec sleep 600"
+    made = Study(place, tmp_path, server=TWO, client=sleeps, scheduler="oar", env={"PATH": path})
+    hanging.mkdir()
+    hangs = f"while [ ! -e {tmp_path}/go ]; do sleep 0.1; done"
+    made.script("hanging/oardel", f'#!/bin/sh\n{hangs}\nexec {directory}/oardel "$@"\n')
+    launcher = made.start()
+    made.wait_for("client 0 (job 2): submitted")
+    launcher.terminate()
+    made.wait_for("interrupted by signal 15")
+    launcher.terminate()
+    done = finish(launcher)
+    assert done.status == 128 + 15
+    prefix = json.loads((made.out / "study.json").read_text())["prefix"]
+    assert f"the server (job 1) may be left: its name is {prefix}-1\n" in done.err
+    assert f"client 0 (job 2) may be left: its name is {prefix}-2\n" in done.err
+    assert made.left() == {1, 2}
+    (tmp_path / "go").touch()
+    wait_until(lambda: not marked(place.mark), what="all jobs are cancelled")
 
 
 def has_sctp() -> bool:
