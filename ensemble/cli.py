@@ -67,6 +67,7 @@ def _run(file: Path, directory: Path | None, is_dry: bool) -> int:
     Args:
         directory: for its output; None: as the file says.
     """
+    is_resumed = directory is not None
     read = file if directory is None else directory / place.CONFIG_NAME
     try:
         text = read.read_bytes()
@@ -78,7 +79,7 @@ def _run(file: Path, directory: Path | None, is_dry: bool) -> int:
     from ensemble.driver import Study  # with what a scheduler needs
 
     with ExitStack() as stack:
-        study = Study(given, file, text, directory, stack)
+        study = Study(given, file, text, directory, stack, is_resumed=is_resumed)
         if is_dry:
             click.echo("\n".join(study.shown()))
             return 0

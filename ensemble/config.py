@@ -7,6 +7,7 @@ The file is JSON, and may be shared with the study's other parts: only the dicti
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping
 from math import inf, isfinite
 from typing import Any, NamedTuple
@@ -16,6 +17,7 @@ from msgspec import MsgspecError, Struct, json
 from native.errors import UsageError
 
 SECTION = "launcher_config"
+TOKEN = re.compile(r"[A-Za-z0-9._~-]*")  # what an address and a header take as it is
 Words = tuple[str, ...]
 
 
@@ -150,7 +152,7 @@ KEYS: dict[str, Key] = {
     "bind": Key("host or address at which the launcher listens", "all"),
     "port": Key("port for the server", "a free one", least=0, most=65535),
     "http_port": Key("port of the status page; 0: a free one; -1: no page", least=-1, most=65535),
-    "http_token": Key("secret of the status page", "random"),
+    "http_token": Key("secret of the status page, of letters, digits and ._~-", "random"),
 }
 NAMES = ("yod", "openmpi", "slurm", "slurm-global", "slurm-semiglobal", "slurm-openmpi", "oar",
          "oar-hybrid")  # fmt: skip
@@ -200,6 +202,8 @@ def checked(section: Mapping[str, Any], name: str) -> Config:
     config = Config(**values)
     if config.protocol not in PROTOCOLS:
         raise UsageError(f"{name}: {SECTION}: protocol: must be auto, sctp or tcp")
+    if TOKEN.fullmatch(config.http_token) is None:
+        raise UsageError(f"{name}: {SECTION}: http_token: must be of letters, digits and ._~-")
     return config
 
 

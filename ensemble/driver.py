@@ -40,19 +40,28 @@ class Study:
         file: the configuration's.
         directory: for output.
         stack: closes what is opened.
+        is_resumed: the first server goes on from the checkpoint of an earlier one.
 
     Raises:
         UsageError: it cannot run; nothing has been submitted.
     """
 
     def __init__(
-        self, config: Config, file: Path, text: bytes, directory: Path, stack: ExitStack
+        self,
+        config: Config,
+        file: Path,
+        text: bytes,
+        directory: Path,
+        stack: ExitStack,
+        *,
+        is_resumed: bool = False,
     ) -> None:
         self._config = config
         self._text = text
         self._file = file
         self._directory = directory
         self._stack = stack
+        self._is_resumed = is_resumed
         self._words = {
             True: _executable("server_executable", config.server_executable, file.parent),
             False: _executable("client_executable", config.client_executable, file.parent),
@@ -159,7 +168,7 @@ class Study:
             restarts=config.restart_limit,
             restarts_s=config.restart_window,
             is_tolerant=config.fault_tolerance,
-            from_checkpoint=config.load_from_checkpoint,
+            from_checkpoint=config.load_from_checkpoint or self._is_resumed,
             group_size=config.group_size,
         )
         return Ensemble(settings, left.jobs, left.uid, left.epoch)
@@ -211,7 +220,11 @@ def _executable(key: str, words: tuple[str, ...], directory: Path) -> tuple[str,
         found = shutil.which(words[0])
         path = directory / path if found is None else Path(found)
     path = path if path.is_absolute() else directory / path
-    if not path.is_file():
+    try:
+        is_there = path.is_file()
+    except OSError as error:  # a directory that cannot be searched, a name that is too long
+        raise UsageError(f"{key}: {path}: {error.strerror}") from None
+    if not is_there:
         raise UsageError(f"{key}: {path}: no such file")
     if not os.access(path, os.X_OK):
         raise UsageError(f"{key}: {path}: not executable")

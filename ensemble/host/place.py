@@ -49,16 +49,23 @@ class Place:
 
     Raises:
         OSError: it cannot be made, or takes no file.
+        UsageError: it has a file of somebody else with a name of ours.
     """
 
     def __init__(self, path: Path, file: Path, config: bytes) -> None:
         self.path = path
         self._config = config
         path.mkdir(parents=True, exist_ok=True)
-        if not (path / _ORIGIN).exists():
-            prefix = f"yod-ensemble-{secrets.token_hex(4)}"
-            self._write(_ORIGIN, json.encode(Origin(prefix, str(file))))
-        self.prefix = origin(path).prefix
+        try:
+            self.prefix = origin(path).prefix
+        except UsageError:
+            for name in (_ORIGIN, CONFIG_NAME):
+                if (path / name).exists():
+                    raise UsageError(
+                        f"output_dir: {path / name}: not the launcher's; name another directory"
+                    ) from None
+            self.prefix = f"yod-ensemble-{secrets.token_hex(4)}"
+            self._write(_ORIGIN, json.encode(Origin(self.prefix, str(file))))
 
     def enter(self) -> None:
         """Say that this process works here, which has the journal, and by which configuration."""

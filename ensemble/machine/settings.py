@@ -19,6 +19,7 @@ class Settings(Struct, frozen=True):
         connect_s: a server that runs connects within this.
         stop_s: after this the launcher leaves what does not end, and names it.
         restarts: more of them within ``restarts_s`` are a crash loop.
+        from_checkpoint: the first server, too, may go on from what an earlier one has saved.
     """
 
     prefix: str

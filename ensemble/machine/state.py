@@ -58,7 +58,7 @@ class Ensemble:
         self.jobs = Jobs()
         self.connection = -1
         self._left = left
-        self._is_replacing = epoch > 0
+        self._is_replacing = False
         self._uid = uid
         self._server_uid = 0
         self._requests = Requests()

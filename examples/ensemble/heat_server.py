@@ -56,7 +56,7 @@ with Server() as server:
             case (client, State.TERMINATED):
                 lacking.discard(client)
                 save()
-                if server.epoch == 1 and len(lacking) <= clients // 2:
+                if not server.goes_on and len(lacking) <= clients // 2:
                     os.kill(os.getpid(), signal.SIGKILL)
             case (client, State.FAILED):
                 print(f"client {client} has failed, and is asked for again", flush=True)

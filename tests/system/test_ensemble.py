@@ -217,6 +217,7 @@ def test_every_key_and_the_version_are_printed():
         ({"job_limits": 3}, "launcher_config: job_limits: no such key; job_limit?"),
         ({"timer_delay": "x"}, "launcher_config: timer_delay: must be a number"),
         ({"server_executable": "./none"}, "server_executable: DIR/none: no such file"),
+        ({"server_executable": "s" * 300}, "sss: File name too long"),
         ({"client_executable": "study.json"}, "client_executable: DIR/study.json: not executable"),
         ({"scheduler": "lsf"}, "scheduler: lsf: none of yod, openmpi, slurm"),
         ({"scheduler_arg": ["--label"]}, "scheduler_arg: --label: no option of a launch"),
@@ -232,6 +233,7 @@ def test_every_key_and_the_version_are_printed():
             "scheduler_arg: --output is set by",
         ),
         ({"bind": "192.0.2.1"}, "bind: cannot listen at 192.0.2.1:0"),
+        ({"bind": f"{'b' * 70}.example"}, "bbb.example: no name of a host"),
         ({"output_dir": "/proc/x"}, "output_dir: /proc/x:"),
     ],
 )

@@ -67,6 +67,7 @@ def test_dictionaries_of_others_are_left_alone():
         ({"scheduler_arg": [1]}, "scheduler_arg: must be a list of words"),
         ({"scheduler_arg": ["a\nb"]}, "has a NUL character or a new line"),
         ({"protocol": "udp"}, "protocol: must be auto, sctp or tcp"),
+        ({"http_token": "a b"}, "http_token: must be of letters, digits and ._~-"),
         ({"bind": 3}, "bind: must be text"),
         ({"server_executable": ""}, "server_executable: must be given"),
         ({"server_executable": [""]}, "server_executable: must be given"),
