@@ -198,7 +198,7 @@ static void bring_back (void)
     if (restore_open (l.order->images, images, l.trouble, sizeof (l.trouble)) == 0
         && userns_make (l.trouble, sizeof (l.trouble)) == 0
         && shared_put_back (images, &shared, l.trouble, sizeof (l.trouble)) == 0)
-        l.init = restore (l.order->criu, images, l.order->has_server,
+        l.init = restore (l.order->criu, l.order->images, images, l.order->has_server,
                           l.order->before, pipes, n, l.trouble, sizeof (l.trouble));
     shared_close (&shared);
     for (int i = 0; i < l.n_guests; i++) {

@@ -153,10 +153,11 @@ static void tell_why (const char *directory, char *trouble, size_t bytes)
         fclose (file);
     }
     last[strcspn (last, "\n")] = '\0';
-    snprintf (trouble, bytes, "criu cannot bring it back: %s", last);
+    snprintf (trouble, bytes, "criu cannot bring it back from %s: %s",
+              directory, last);
 }
 
-pid_t restore (const char *criu, const char *directory, bool has_connections,
+pid_t restore (const char *criu, const char *directory, const char *path, bool has_connections,
                const sigset_t *before,
                const struct pipe_again *pipes, size_t n_pipes,
                char *trouble, size_t trouble_bytes)
@@ -165,7 +166,7 @@ pid_t restore (const char *criu, const char *directory, bool has_connections,
     int status;
 
     if (child == 0)
-        be_criu (criu, directory, has_connections, before, pipes, n_pipes);
+        be_criu (criu, path, has_connections, before, pipes, n_pipes);
     while (child > 0 && waitpid (child, &status, 0) < 0 && errno == EINTR)
         ;
     if (child > 0 && WIFEXITED (status) && WEXITSTATUS (status) == 0) {

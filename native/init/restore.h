@@ -20,11 +20,12 @@ struct pipe_again {
 int restore_open (const char *directory, char *path, char *trouble, size_t trouble_bytes);
 
 /* Run `criu restore` for the images in a directory.
+ * path: that restore_open has given for it.
  * has_connections: TCP connections between its processes come back, too.
  * before: the signals that criu begins with blocked.
  * Returns process 1 of the tree, a child of this process, or -1 with the reason in
  * `trouble`. */
-pid_t restore (const char *criu, const char *directory, bool has_connections,
+pid_t restore (const char *criu, const char *directory, const char *path, bool has_connections,
                const sigset_t *before,
                const struct pipe_again *pipes, size_t n_pipes,
                char *trouble, size_t trouble_bytes);

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,35 @@ echo "rank $YOD_RANK has $total as $(id -u)"
 """
 
 
+# The same with a thread, a child, a pipe, a file without a name, and memory that is shared.
+RICH = """
+import mmap, os, queue, subprocess, sys, tempfile, threading, time
+tasks, done = queue.Queue(), queue.Queue()
+def work():
+    while True:
+        done.put(tasks.get() * 2)
+threading.Thread(target=work, daemon=True).start()
+shared, nameless = mmap.mmap(-1, 4096), tempfile.TemporaryFile("w+")
+child, (reads, writes), n = subprocess.Popen(["cat"], stdin=subprocess.PIPE), os.pipe(), 0
+print(f"rank {os.environ['YOD_RANK']} begins in job {os.environ['YOD_JOB_ID']}.")
+while n < 9:
+    if n >= int(open(sys.argv[1]).read()):
+        time.sleep(0.01)
+        continue
+    n += 1
+    tasks.put(n)
+    shared[n] = done.get()
+    os.write(writes, b"%d" % n)
+    print(shared[n], file=nameless, flush=True)
+    print("rank", os.environ["YOD_RANK"], "at", n, flush=True)
+child.communicate()
+nameless.seek(0)
+print("rank has", nameless.read().split(), list(shared[:10]), os.read(reads, 99), child.returncode)
+"""
+# One that users can execute: nothing of theirs may pass a directory that root alone can search.
+PYTHON = next(filter(os.path.exists, ("/usr/bin/python3", sys.executable)))
+
+
 class Study:
     """A job of the other user's that counts, and its checkpoints."""
 
@@ -40,6 +70,7 @@ class Study:
         self.home = home
         self.kept = home / "kept"
         self.limit = home / "limit"
+        self.interpreter = "sh"
         self.env: dict[str, str | None] = {"YOD_CRIU": needs_criu_for_users()}
         (home / "count").write_text(PROGRAM)
         self.let(3)
@@ -51,7 +82,7 @@ class Study:
         other.rename(self.limit)
 
     def options(self, size: int = 2) -> list[str]:
-        program = ("sh", str(self.home / "count"), str(self.limit))
+        program = (self.interpreter, str(self.home / "count"), str(self.limit))
         by = ("--checkpoint-dir", str(self.kept), "--checkpoint-by", "criu")
         return [*by, "-sz", str(size), *program]
 
@@ -112,6 +143,18 @@ def test_a_users_ranks_go_on_from_a_checkpoint_to_the_same_result_as_that_user(s
     assert [again.out.count(f" at {n}\n") for n in range(1, 10)] == [0] * 3 + [2] * 6
     kept = [study.kept / "checkpoint.1", *(study.kept / "checkpoint.1").rglob("*")]
     assert {path.stat().st_uid for path in kept} == {NOBODY}
+
+
+def test_a_users_threads_children_pipes_and_nameless_files_come_back(study):
+    (study.home / "count").write_text(RICH)
+    study.interpreter = PYTHON
+    study.killed_behind_one()
+    study.let(9)
+    again = study.yod("--restart", str(study.kept))
+    assert again.status == 0, again
+    doubled = [2 * n for n in range(1, 10)]
+    has = f"rank has {[str(each) for each in doubled]} {[0, *doubled]} b'123456789' 0"
+    assert results(again.out) == [has, has]
 
 
 @pytest.mark.hosts
