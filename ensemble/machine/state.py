@@ -26,6 +26,7 @@ from ensemble.machine.jobs import Entry, Jobs, Stage
 from ensemble.machine.requests import Requests
 from ensemble.machine.settings import Phase, Settings
 from native.errors import IllegalTransition
+from native.text import plural
 
 CALLS_MAX = 16  # submissions whose answers are awaited
 ENDING_TIMER_S = 1.0
@@ -70,8 +71,7 @@ class Ensemble:
         self._ran_at: float | None = None  # since when the server runs, and has not connected
         self._is_server_gone = False
         self._update_at = 0.0
-        self.is_updating = False
-        self.has_update_failed = False
+        self.is_updating = self.has_update_failed = False
         self._end_by = 0.0
         self._server_until: float | None = None
         self._exit_status = 0
@@ -122,7 +122,7 @@ class Ensemble:
             entry = self.jobs.add(job, Stage.SUBMITTED if job.job_id else Stage.UNSURE)
             self.jobs.doom(entry)
         if self._left:
-            self.say(f"{_count(len(self._left), 'job')} of an earlier launcher: cancelled")
+            self.say(f"{plural(len(self._left), 'job')} of an earlier launcher: cancelled")
         self._tick_at = now + self.settings.timer_s
         self._submit_server(now)
 
@@ -151,6 +151,10 @@ class Ensemble:
             self._leave(self._exit_status or 1, self._why)
 
     def _tick(self, now: float) -> None:
+        late_s = max(0.0, now - self._tick_at)  # while we stood still, nobody was heard
+        self._heard_at += late_s
+        if self._ran_at is not None:
+            self._ran_at += late_s
         is_ending = self.phase is Phase.ENDING
         self._tick_at = now + min(self.settings.timer_s, ENDING_TIMER_S if is_ending else 86400.0)
         if not self.settings.polls or self.is_updating:
@@ -403,10 +407,6 @@ class Ensemble:
 
     def say(self, text: str, is_detail: bool = False) -> None:
         self.out.append(j.Log(text, is_detail))
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 _Row = Callable[[Ensemble, Any, float], None]

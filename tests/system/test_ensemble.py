@@ -103,6 +103,23 @@ def test_a_server_that_is_stopped_is_silent_and_so_replaced(study):
     made.is_clean()
 
 
+def test_a_launcher_that_stands_still_for_a_while_keeps_its_server(study):
+    wait = "while [ ! -e go ]; do sleep 0.1; done"
+    made = study(server=HOLDS.replace("LAST", "1"), client=wait, server_timeout=1)
+    launcher = made.start()
+    pid_of(made, 1)
+    made.wait_for("): submitted", 4)
+    launcher.send_signal(signal.SIGSTOP)
+    with suppress(subprocess.TimeoutExpired):  # it cannot end, and stands still for longer than 1 s
+        launcher.wait(2)
+    launcher.send_signal(signal.SIGCONT)
+    (made.out / "go").touch()
+    done = finish(launcher)
+    assert done.status == 0, done.err
+    assert "another server is started" not in done.err
+    made.is_clean()
+
+
 def test_a_server_that_never_lives_long_is_a_crash_loop(study):
     made = study(server="raise SystemExit(3)", restart_limit=2)
     done = made.run()

@@ -203,7 +203,8 @@ def lost_by_its_connection(launcher: Launcher) -> None:
 
 
 def lost_by_silence(launcher: Launcher) -> None:
-    launcher.give(j.Timeout(), after_s=10.1)
+    for _ in range(3):
+        launcher.give(j.Timeout(), after_s=5)
 
 
 def lost_by_its_end(launcher: Launcher) -> None:
@@ -238,6 +239,25 @@ def test_a_server_that_speaks_within_its_time_is_pinged_and_lives():
         assert launcher.told == [m.Ping()]
         launcher.hear(m.Ping(), after_s=4)
     assert launcher.machine.epoch == 1
+
+
+def test_while_the_launcher_stands_still_its_server_is_not_silent():
+    launcher = Launcher(server_timeout_s=10).serve()
+    launcher.give(j.Timeout(), after_s=1000)  # what the server has said is read next
+    launcher.hear(m.Ping())
+    assert launcher.machine.epoch == 1
+    lost_by_silence(launcher)
+    assert launcher.machine.epoch == 2
+
+
+def test_a_server_connects_within_its_time_not_counting_that_of_a_launcher_that_stands_still():
+    launcher = Launcher(connect_s=60)
+    launcher.give(j.Submitted(SERVER, "100"), j.Updated((), {SERVER: JobState.RUNNING}))
+    launcher.give(j.Timeout(), after_s=1000)
+    assert launcher.machine.epoch == 1
+    for _ in range(13):
+        launcher.give(j.Timeout(), after_s=5)
+    assert launcher.machine.epoch == 2
 
 
 def test_a_crash_loop_ends_with_its_reason():
