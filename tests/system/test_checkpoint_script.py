@@ -231,7 +231,8 @@ def test_a_script_that_criu_cannot_bring_back_ends_and_says_so(scripts):
     scripts.awaits(job_id, "at 3\n")
     scripts.checkpoint(job_id, "--kill")
     status, output = scripts.ends(job_id)
-    why = "criu cannot bring it back: no reason is in the log"
+    path = scripts.newest(job_id)
+    why = f"criu cannot bring it back from {path}/rank.0/../rank.0: no reason is in the log"
     assert (status, output) == (127, f"{lines(1, 3)}yod-init: {why}\n")
 
 
