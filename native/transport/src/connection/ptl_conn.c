@@ -4,6 +4,7 @@
 #include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -167,6 +168,14 @@ static void connected (struct ptl_conn *conn)
     conn->wants_out = false;
     epoll_ctl (conn->end->epoll_fd, EPOLL_CTL_MOD, conn->source.fd, &event);
     ptl_shake_connected (conn);
+}
+
+void ptl_conn_look (struct ptl_conn *conn)
+{
+    struct pollfd out = { .fd = conn->source.fd, .events = POLLOUT };
+
+    if (poll (&out, 1, 0) > 0)
+        ptl_conn_ready (conn, EPOLLOUT);
 }
 
 /* Frames come from a ring; the socket only tells that the peer hung up. */

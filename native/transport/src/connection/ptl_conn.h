@@ -88,6 +88,10 @@ struct ptl_conn *ptl_conn_alloc (struct ptl_end *end, int fd, bool is_dialled,
  */
 int ptl_conn_dial (struct ptl_peer *peer);
 
+/* Go on at once with what was dialled if it is connected: on one host it is when
+ * connect returns. */
+void ptl_conn_look (struct ptl_conn *conn);
+
 /* The socket is ready: `events` as epoll gives them. */
 void ptl_conn_ready (struct ptl_conn *conn, uint32_t events);
 

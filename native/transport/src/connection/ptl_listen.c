@@ -178,6 +178,8 @@ static void admit (struct ptl_end *end, int fd,
     ptl_conn_due (conn, conn->deadline_ms);
     if (!ptl_shake_listen (conn, origin))
         ptl_conn_close (conn);
+    else /* who dials from this host has said hello already */
+        ptl_shake_read (conn);
 }
 
 void ptl_listen_accept (struct ptl_end *end, struct ptl_source *listener)

@@ -129,8 +129,10 @@ static void dial (struct ptl_peer *peer)
     peer->dial_again_ms = 0;
     error = ptl_room_is_crowded (peer->end) ? EAGAIN : ptl_conn_dial (peer);
     peer->dial_error = error;
-    if (error == 0)
+    if (error == 0) {
         ptl_peer_due (peer, peer->dial_until_ms);
+        ptl_conn_look (peer->dial); /* last: it may be lost by this */
+    }
     else if (is_passing (peer, error))
         dial_later (peer, DIAL_AGAIN_MS);
     else
