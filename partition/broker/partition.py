@@ -115,8 +115,8 @@ class AllocationPartition:
             job_id: as users call it.
             nodes: how many will come; no step begins before.
             steps: takes those that have ended.
-            on_up: called with the number of nodes that are up, and that of steps, when something
-                has happened.
+            on_up: called with the number of nodes that are up, and that of steps, when one of them
+                is another, or a step has ended.
             say: takes a line for the log.
 
         Raises:
@@ -142,6 +142,15 @@ class AllocationPartition:
             expected=nodes,
             contain=contain,
         )
+        seen = (0, 0, 0)
+
+        def look() -> None:
+            nonlocal seen
+            found = machine.nodes.up_count(), len(machine.jobs), len(steps)
+            if found != seen:
+                seen = found
+                on_up(*found[:2])
+
         driver = Driver(
             machine,
             self._port,
@@ -149,7 +158,7 @@ class AllocationPartition:
             steps,
             say=lambda text, step: say(f"job {job_id}.{step}: {text}" if step else text),
             warn=say,
-            on_event=lambda: on_up(machine.nodes.up_count(), len(machine.jobs)),
+            on_event=look,
             contain=contain,
         )
         self._stack.callback(driver.close)
