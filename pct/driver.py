@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVarTuple
 
@@ -17,6 +16,7 @@ from native.errors import PeerProtocolError
 from native.host.files import Owner
 from native.host.heap import keep_freed_memory
 from native.ids import PortalId
+from native.loop.closing import close_all
 from native.loop.reactor import Reactor
 from native.machine import (
     Action,
@@ -431,13 +431,10 @@ class Driver:
         parts = self._jobs.pop(job_id, None)
         if parts is None:
             return
-        with ExitStack() as stack:  # the last first, and also what comes behind an exception
-            stack.callback(self._store.drop_job, job_id)
-            if self._helpers is not None:
-                stack.callback(self._helpers.drop, job_id)
-            stack.callback(parts.objects.close)
-            stack.callback(parts.services.close)
-            stack.callback(parts.ranks.close)
+        calls: list[Callable[[], None]] = [partial(self._store.drop_job, job_id)]
+        if self._helpers is not None:
+            calls.append(partial(self._helpers.drop, job_id))
+        close_all([*calls, parts.objects.close, parts.services.close, parts.ranks.close])
 
 
 class _JobParts(NamedTuple):

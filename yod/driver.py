@@ -129,10 +129,10 @@ class Driver:
             grant: its nodes; None: it asks for them.
         """
         for number in END_SIGNALS:
-            self._on_signal(number, events.Interrupted(number))
+            self._front.on_signal(number, partial(self.handle, events.Interrupted(number)))
         for number in PASSED_SIGNALS:
-            self._on_signal(number, events.SignalToPass(number))
-        self._on_signal(signal.SIGTSTP, events.StopAsked())
+            self._front.on_signal(number, partial(self.handle, events.SignalToPass(number)))
+        self._front.on_signal(signal.SIGTSTP, partial(self.handle, events.StopAsked()))
         self._front.on_signal(signal.SIGCONT, self._continued)
         if directories := self._plan.options.remote:
             self._front.begin_remote(directories, self.handle, self._fail_output)
@@ -169,6 +169,9 @@ class Driver:
         for screen in self._each_screen():
             screen.close()
         self._front.close()
+        # What these belong to holds this, so all of it would wait for the garbage collector.
+        self._use_grant = self.on_told = self._on_over = self._after_event = _nothing
+        self._on_detach = None
 
     def _opened(self, open_screens: OpenScreens | None) -> screens.Screens:
         outs = self._written, self._broken
@@ -182,9 +185,6 @@ class Driver:
         return screens.with_files(shown, self._front, self._plan, *of_files)
 
     # -- events in --------------------------------------------------------
-
-    def _on_signal(self, number: int, event: Event) -> None:
-        self._front.on_signal(number, lambda: self.handle(event))
 
     def _suspend(self) -> None:
         self._stop_timer.set(None)
@@ -446,5 +446,5 @@ def _local_time(unix_s: float) -> str:
     return time.strftime("%m/%d/%Y %H:%M:%S", time.localtime(unix_s))
 
 
-def _nothing() -> None:
-    """In place of a callback that is called once, after that call."""
+def _nothing(*what: object) -> None:
+    """In place of a callback that is called no more."""

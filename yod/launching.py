@@ -16,6 +16,7 @@ from native import limits as limits_module
 from native.errors import InternalError, UsageError, YodError
 from native.host import userdirs
 from native.limits import Limits
+from native.loop.closing import close_all
 from native.loop.reactor import Reactor
 from native.machine import Event, fault_text
 from native.port.port import Opened
@@ -266,12 +267,8 @@ class Launching:
         if self._is_closed:
             return
         self._is_closed = True
-        with ExitStack() as stack:  # the last first, and also what comes behind an exception
-            stack.callback(self._opened.close)
-            stack.callback(self.driver.close)
-            if self._left is not None:
-                stack.callback(self._left.close)
-            stack.callback(self.give_up_id)
+        left = [] if self._left is None else [self._left.close]
+        close_all([self._opened.close, self.driver.close, *left, self.give_up_id])
 
     def _detach(self) -> str:
         """Let the user go; why that cannot be, or nothing."""

@@ -212,6 +212,7 @@ class _Launch:
     def close(self) -> None:
         """Give everything back; what is left of it ends."""
         self._is_over = True
+        self._feed.abandon()
         launch, self._launch = self._launch, None  # it holds this object, too
         if launch is not None:
             launch.close()

@@ -55,6 +55,7 @@ class Acceptor:
             self._is_closed = True
             self._watch.close()
             self._timer.close()
+            self._on_come, self._on_closed = _close, _nobody
             if self._spare_fd >= 0:
                 os.close(self._spare_fd)
 
@@ -94,6 +95,15 @@ class Acceptor:
         if peer is not None:
             self._on_closed(peer)
         return True
+
+
+def _close(fd: int, peer: object) -> None:
+    """Nobody takes a connection behind the end."""
+    os.close(fd)
+
+
+def _nobody(peer: object) -> None:
+    """Nor hears of one."""
 
 
 def _open_spare() -> int:

@@ -65,12 +65,16 @@ class Watch:
         on_writable: Callable[[], None] | None,
     ) -> None:
         """Change what is called; None stops watching that direction."""
-        self.on_readable, self.on_writable = on_readable, on_writable
         if self.fd >= 0:
+            self.on_readable, self.on_writable = on_readable, on_writable
             self._apply()
 
     def close(self) -> None:
-        """Stop watching. The descriptor must still be open; calling twice is harmless."""
+        """Stop watching, and forget who is called: whoever holds this is mostly held by it.
+
+        The descriptor must still be open; calling twice is harmless.
+        """
+        self.on_readable = self.on_writable = None
         if self.fd >= 0:
             if self._mask:
                 self._reactor._epoll.unregister(self.fd)
@@ -133,9 +137,10 @@ class Timer:
             self._reactor._deadlines.set(self, at)
 
     def close(self) -> None:
-        """Call no more; to set it has no effect. Calling twice is harmless."""
+        """Call no more, and forget who is called; to set it has no effect. Twice is harmless."""
         self.set(None)
         self._is_closed = True
+        self._on_due = _nothing
 
     def _due(self) -> None:
         self.set(None)
@@ -378,6 +383,10 @@ class Reactor:
         if done:
             for owner, call in self._children.pop(unix_pid):
                 self.run_for(owner, call, status)
+
+
+def _nothing() -> None:
+    """In place of what a closed timer called."""
 
 
 def _ignore(number: int, frame: FrameType | None) -> None:

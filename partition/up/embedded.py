@@ -11,7 +11,6 @@ import os
 import time
 from _blake2 import blake2b
 from collections.abc import Callable
-from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -24,6 +23,7 @@ from allocator.records import MemoryLedger
 from native.host.rlimits import raise_soft, restore
 from native.ids import PortalId, Principal, PrincipalKind
 from native.limits import Limits
+from native.loop.closing import close_all
 from native.loop.reactor import Reactor
 from native.machine import Contain, propagate
 from native.port.port import Hub, Port
@@ -148,12 +148,8 @@ class EmbeddedPartition:
 
     def close(self) -> None:
         """End whatever is left of all jobs."""
-        with ExitStack() as stack:  # the last first, and also what comes behind an exception
-            stack.callback(restore)
-            stack.callback(self._allocator_port.close)
-            stack.callback(self._node_port.close)
-            stack.callback(self._allocator.close)
-            stack.callback(self._pct.close)
+        ports = self._allocator_port.close, self._node_port.close
+        close_all([restore, *ports, self._allocator.close, self._pct.close])
 
     def _spawner_of(self, job_id: int) -> Spawner:
         # The load message of a launch that has been closed may still be in the node's queue.

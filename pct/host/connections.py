@@ -108,6 +108,7 @@ class Connections:
         """Close everything."""
         if self._port is not None:
             self._port.close()
+            self._port = None
         for socket in (*self._sockets.values(), *self._leaving.values()):
             socket.close()
         self._sockets.clear()

@@ -11,13 +11,13 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterable
-from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from native.host.files import Owner
+from native.loop.closing import close_all
 from native.loop.reactor import Reactor, Timer
 from native.loop.slices import Slices
 from native.machine import Event, JobEvent
@@ -348,19 +348,16 @@ class JobRanks:
         self._untold.clear()
         if self._later is not None:
             self._later.close()
-        with ExitStack() as stack:  # the last first, and also what comes behind an exception
-            stack.callback(self._inputs.close)
-            for pipe in self._shared.values():
-                stack.callback(pipe.close)
-            for output in self._outputs.values():
-                stack.callback(output.close)
-            if self._map_fd >= 0:
-                stack.callback(os.close, self._map_fd)
-            for group in self._groups:
-                stack.callback(group.close)
-            for keeper in self._keepers.values():
-                stack.callback(keeper.close)
-            stack.callback(self._abort, None)
+        calls: list[Callable[[], None]] = [self._inputs.close]
+        calls += [pipe.close for pipe in self._shared.values()]
+        calls += [output.close for output in self._outputs.values()]
+        if self._map_fd >= 0:
+            calls.append(partial(os.close, self._map_fd))
+        calls += [group.close for group in self._groups]
+        calls += [keeper.close for keeper in self._keepers.values()]
+        calls.append(partial(self._abort, None))
+        self._keepers, self._outputs = {}, {}
+        close_all(calls)
 
 
 def _is_hidden(path: str, directories: tuple[bytes, ...]) -> bool:

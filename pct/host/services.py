@@ -6,10 +6,11 @@ Carries out the actions of the job's machine, and reports what clients and the s
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING
 
 from native.host.files import Owner
+from native.loop.closing import close_all
 from native.loop.reactor import Reactor
 from native.machine import Event
 from native.wire import keeper as wire
@@ -145,9 +146,10 @@ class JobServices:
 
     def close(self) -> None:
         """End everything."""
-        with ExitStack() as stack:  # the last first, and also what comes behind an exception
-            if self._host_files:
-                stack.callback(hostfiles.remove, self._host_files)
-            stack.callback(self._connections.close)
-            if self._pmix is not None:
-                stack.callback(self._pmix.close)
+        calls: list[Callable[[], None]] = []
+        if self._host_files:
+            calls.append(partial(hostfiles.remove, self._host_files))
+        calls.append(self._connections.close)
+        if self._pmix is not None:
+            calls.append(self._pmix.close)
+        close_all(calls)

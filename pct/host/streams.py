@@ -270,10 +270,11 @@ class Inputs:
             pipe.write(data)
 
     def close(self) -> None:
-        """Close them now."""
+        """Close them now; nobody is told."""
         for pipe in self._pipes.values():
             pipe.close()
         self._pipes.clear()
+        self._on_taken, self._on_closed = _nobody, _nothing
 
     def hand_over(self, rank: int) -> int:
         """The descriptor of a rank's pipe, which is the caller's; -1: it is closed."""
@@ -297,6 +298,14 @@ class Inputs:
         if fresh > 0:
             self._told += fresh
             self._on_taken(fresh)
+
+
+def _nobody(count_bytes: int) -> None:
+    """Is told of input that is taken behind the end."""
+
+
+def _nothing() -> None:
+    """Is told that input is closed behind the end."""
 
 
 class SharedPipe:

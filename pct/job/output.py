@@ -43,6 +43,7 @@ class Output:
         self._group = group
         window_bytes = message.output_window_bytes
         self.relays = _relays(message, group)
+        self._folds = bool(message.merge_s)
         self.open: set[tuple[int, int]] = set()
         self._is_finishing = False
         self.wrote_at = 0.0
@@ -120,6 +121,8 @@ class Output:
 
     def deadline(self) -> float | None:
         """When lines that wait for the same line of other ranks are sent; None: there are none."""
+        if not self._folds:  # as most jobs
+            return None
         return earliest(*(relay.deadline() for relay in self.relays.values()))
 
     def due(self, now: float) -> list[Action]:

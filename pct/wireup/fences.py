@@ -83,6 +83,7 @@ class TreeFences:
     def clear(self) -> None:
         """Free everything that is kept."""
         self._fences.clear()
+        self._on_over = _over
 
     def check(self) -> None:
         """Assert the invariants."""
@@ -105,3 +106,7 @@ class TreeFences:
                 waits_here |= bool(world.alive)
                 children |= {child for child, count in world.alive_below.items() if count > 0}
         return waits_here, children
+
+
+def _over(fence: pmi.Fence, pairs: list[KeyValue], step: Step) -> None:
+    """The job has ended before a fence."""

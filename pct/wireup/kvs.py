@@ -204,6 +204,7 @@ class Fences:
         self._charge.clear()
         self._numbers.clear()
         self._open.clear()
+        self._awaited = _none_awaited
 
     def check(self) -> None:
         """Assert the invariants."""
@@ -323,3 +324,8 @@ def share(place: int, data: bytes) -> tuple[KeyValue, ...]:
 def joined(pairs: list[KeyValue]) -> bytes:
     """The data of all nodes, in the order of their places."""
     return b"".join(pair.value for pair in sorted(pairs, key=lambda pair: pair.key))
+
+
+def _none_awaited(meeting: Meeting) -> tuple[bool, set[int]]:
+    """No fence waits behind the end."""
+    return False, set()

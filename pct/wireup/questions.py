@@ -184,6 +184,7 @@ class Questions:
         self._asked.clear()
         self._lookups.clear()
         self._names.clear()
+        self._answer_here = _no_answer
 
     def check(self) -> None:
         """Assert the invariants."""
@@ -278,3 +279,7 @@ def number_in(reply: pmi.Reply) -> int:
     if not value.isdigit() or len(value) > NUMBER_MAX:
         raise PeerProtocolError(f"a reply with {value[:NUMBER_MAX]!r} for a number")
     return int(value)
+
+
+def _no_answer(ask: pmi.Ask, step: Step) -> None:
+    """The job has ended before a question."""

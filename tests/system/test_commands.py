@@ -80,7 +80,7 @@ OF_A_LAUNCH = {
     "native.host": (
         "files heap hookfile jobsockets process rlimits sitedirs stdio unixsockets userdirs"
     ),
-    "native.loop": "accepting pidfds reactor slices",
+    "native.loop": "accepting closing pidfds reactor slices",
     "native.port": "port",
     "native.wire": (
         "agent alloc base batch codec group io keeper load nodes placed pmi runs status"

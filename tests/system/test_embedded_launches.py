@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -75,6 +76,26 @@ def test_three_hundred_launches_in_turn_leave_no_object_descriptor_or_process(pl
 )
 def test_launches_that_end_in_another_way_leave_as_little(place, mpi, words):
     demand_flat(measure(120, 20, mpi, *words), 20)
+
+
+def test_what_a_job_was_made_of_on_its_node_does_not_wait_for_the_garbage_collector(launches):
+    def launch() -> None:
+        launches.run(*TRUE, mpi="auto")
+        launches.settle()
+
+    launch()
+    gc.collect()
+    gc.disable()
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    try:
+        launch()
+        gc.collect()
+        kinds = {type(each).__module__ for each in gc.garbage}
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()
+    assert [kind for kind in kinds if kind.startswith("pct.")] == []
 
 
 @pytest.mark.long

@@ -184,20 +184,19 @@ class GuestLaunch:
     def _tell(self) -> None:
         """Tell what has become of ranks since the last event."""
         machine, feed = self.driver.machine, self._feed
-        report = machine.report
+        report, phase, has_begun = machine.report, machine.phase, Phase.RUNNING in machine.began
         assert feed is not None
-        if machine.phase is Phase.HELD and not self._is_held:
+        if phase is Phase.HELD and not self._is_held:
             self._is_held = True
             feed.put(Held(self.job_id, dict(report.unix_pids)))
-        if Phase.RUNNING in machine.began and len(report.unix_pids) > self._told_pids:
+        if has_begun and len(report.unix_pids) > self._told_pids:
             pids = islice(report.unix_pids.items(), self._told_pids, None)
             self._told_pids = len(report.unix_pids)
             feed.put(Started(self.job_id, dict(pids)))
-        if machine.phase not in BEFORE_GO:
+        if phase not in BEFORE_GO:
             feed.release()
-        if self._prepared.plan.options.retries and Phase.RUNNING not in machine.began:
-            return  # the ranks of a try that fails are nobody's
-        self.tell_ends()
+        if has_begun or not self._prepared.plan.options.retries:
+            self.tell_ends()  # else the ranks of a try that fails are nobody's
 
     def tell_ends(self) -> None:
         """Tell which ranks have ended, and have not been told of."""

@@ -181,6 +181,10 @@ class Feed:
         """The launch hears of nothing any more; what is unread can still be read."""
         self._on_written = _nobody
 
+    def abandon(self) -> None:
+        """Nobody reads any more: the program hears of no further event."""
+        self._on_more = _nothing
+
 
 class Tap:
     """The screen of one stream, whose reader is the program."""
@@ -224,3 +228,7 @@ class Tap:
 
 def _nobody(stream: int, count_bytes: int) -> None:
     """No launch hears of what is read."""
+
+
+def _nothing() -> None:
+    """Nobody is told that there is more."""

@@ -72,13 +72,14 @@ class GuestFront(OwnFront):
 
     def on_signal(self, number: int, call: Callable[[], None]) -> None:
         """Call when a signal has come, if signals are taken at all."""
+        if not self._takes_signals:
+            return
 
         def heard() -> None:
             self.heard.append(number)
             call()
 
-        if self._takes_signals:
-            super().on_signal(number, heard)
+        super().on_signal(number, heard)
 
 
 class Source:
@@ -111,6 +112,7 @@ class Source:
         """Take nothing any more."""
         self.is_over = True
         self._on_wanted()
+        self._on_wanted, self._on_data = _nothing, None
 
     def give(self, data: memoryview) -> int:
         """Give input.
@@ -149,3 +151,7 @@ class Given(Source):
             self._left = self._left[count:]
         if not self._left:
             self.end()
+
+
+def _nothing() -> None:
+    """Wants no more input."""

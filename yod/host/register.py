@@ -121,13 +121,13 @@ class Registration:
         """Give up the id, and tell those who wait how the launch has ended."""
         self._is_over = True
         self._open_timer.close()
+        self._timer.close()
         if self._socket is None or self._watch is None:
             return
         try:
             os.unlink(self._path)
         except OSError:
             pass  # the directory is gone
-        self._timer.close()
         self._watch.close()
         while not self._accept():  # who has come in the meantime
             pass

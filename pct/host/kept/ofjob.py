@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
+from native.loop.closing import close_all
 from native.loop.reactor import Reactor
 from native.machine import Event, JobEvent
 from pct import events, rare_events
@@ -62,13 +62,14 @@ class JobHelpers:
 
     def drop(self, job_id: int) -> None:
         """Hang up on those of a job: they end, and nobody is told."""
-        with ExitStack() as stack:
-            if (hook := self._hooks.pop(job_id, None)) is not None:
-                stack.callback(hook.close)
-            if (saver := self._savers.pop(job_id, None)) is not None:
-                stack.callback(saver.close)
-            if (looker := self._lookers.pop(job_id, None)) is not None:
-                stack.callback(looker.close)
+        calls: list[Callable[[], None]] = []
+        if (hook := self._hooks.pop(job_id, None)) is not None:
+            calls.append(hook.close)
+        if (saver := self._savers.pop(job_id, None)) is not None:
+            calls.append(saver.close)
+        if (looker := self._lookers.pop(job_id, None)) is not None:
+            calls.append(looker.close)
+        close_all(calls)
 
     def _run_hook(self, action: events.RunHook) -> None:
         from pct.host.kept.hooks import HookProcesses  # few sites have any

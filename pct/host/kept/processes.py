@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
+from native.loop.closing import close_all
 from native.loop.reactor import Reactor
 from native.loop.slices import Slices
 from native.wire import keeper as wire
@@ -113,12 +113,11 @@ class KeptProcesses:
     def close(self) -> None:
         """Hang up: they end, and nobody is told."""
         self._on_done = _nobody
-        with ExitStack() as stack:  # the last first, and also what comes behind an exception
-            if self._place is not None:
-                stack.callback(self._place.group.close)
-            for output in self._outputs.values():
-                stack.callback(output.close)
-            stack.callback(self._keeper.close)
+        calls: list[Callable[[], None]] = []
+        if self._place is not None:
+            calls.append(self._place.group.close)
+        calls += [output.close for output in self._outputs.values()]
+        close_all([*calls, self._keeper.close])
 
     def _take_streams(
         self, number: int, stdin: int | None, stdout: int, stderr: int, client: int | None
