@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
@@ -15,6 +15,9 @@ from yod.plan.checkpoint import Backend, Checkpointing
 from yod.plan.checkpoint_options import RESTART
 from yod.plan.invocation import Invocation
 from yod.plan.plan import Member, Options
+
+if TYPE_CHECKING:
+    from partition.checkpoint.contained import Tool
 
 
 class Beginning(NamedTuple):
@@ -64,8 +67,10 @@ def readied(
                 options = replace(options, files=replace(options.files, appends=True))
             if options.tee is not None:
                 options = replace(options, tee=replace(options.tee, appends=True))
+    tool: Tool | None = None
     if found is not None:
         checkpointing = replace(checkpointing, backend=found.backend)
+        tool = _compared(found, invocation)
         if not said:
             said = [f"goes on from {shown(found.path)}"]
         has_tee = options.tee is not None
@@ -81,10 +86,38 @@ def readied(
 
         contained.demand_saveable(members, options)
         members, checkpointing, mpi = contained.within(
-            members, checkpointing, invocation, options, found=found
+            members,
+            checkpointing,
+            invocation,
+            options,
+            found=found,
+            tool=tool or contained.tried(invocation),
         )
         options = replace(options, mpi=mpi)
     return Beginning(members, options, invocation, checkpointing, said)
+
+
+def _compared(found: Restarted, invocation: Invocation) -> Tool | None:
+    """Compare the files of a checkpoint. Where criu is to bring it back it is tried meanwhile.
+
+    Raises:
+        BrokenError: a file is not as it was written.
+    """
+    if found.backend is not Backend.CRIU:
+        found.compare()
+        return None
+    from threading import Thread
+
+    from partition.checkpoint import contained
+
+    tools: list[Tool] = []
+    trial = Thread(target=lambda: tools.append(contained.tried(invocation)))
+    trial.start()
+    try:
+        found.compare()
+    finally:
+        trial.join()
+    return tools[0] if tools else None
 
 
 def _restarted(asked: Checkpointing, members: list[Member] | None) -> Restarted | None:

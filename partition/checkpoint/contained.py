@@ -42,6 +42,27 @@ class World(NamedTuple):
     libpmix: tuple[str, ...] = ()
 
 
+class Tool(NamedTuple):
+    """The program `criu` that a launch uses.
+
+    Attributes:
+        program: its absolute path.
+        why_not: why it does not work here; empty: it does.
+    """
+
+    program: str
+    why_not: str
+    version: str
+
+
+def tried(invocation: Invocation) -> Tool:
+    """Find criu, and try it. It takes a tenth of a second, in which it mostly waits."""
+    environment = {os.fsdecode(k): os.fsdecode(v) for k, v in invocation.environment.items()}
+    program = find(environment)
+    why_not = criu.why_not(program)
+    return Tool(program, why_not, "" if why_not else criu.version(program))
+
+
 def within(
     members: list[Member],
     chosen: Checkpointing,
@@ -49,21 +70,21 @@ def within(
     options: Options,
     *,
     found: Restarted | None,
+    tool: Tool,
 ) -> tuple[list[Member], Checkpointing, str]:
     """The members as they are started, how they are written down, and what MPI nodes offer.
 
     Args:
         options: what the user has chosen for the whole job.
         found: the checkpoint that they go on from; None: they begin.
+        tool: as it was :func:`tried`.
 
     Raises:
         YodError: CRIU does not work here, a program is missing, or is of an MPI that cannot
             be written down.
     """
-    environment = {os.fsdecode(k): os.fsdecode(v) for k, v in invocation.environment.items()}
-    program = find(environment)
-    if why := criu.why_not(program):
-        raise UsageError(f"{BY} criu: {why} (`yodctl doctor`)")
+    if tool.why_not:
+        raise UsageError(f"{BY} criu: {tool.why_not} (`yodctl doctor`)")
     if found is not None:
         _demand_own(found.path)
         world = World(found.mpi)
@@ -78,11 +99,14 @@ def within(
         if found is None:
             how += " exec " + shlex.join(programs.own_python(_SERVER, *world.libpmix))
     inside = [
-        replace(member, words=(criu.INIT, program, how, _found(member, invocation), *member.words))
+        replace(
+            member,
+            words=(criu.INIT, tool.program, how, _found(member, invocation), *member.words),
+        )
         for member in members
     ]
     own = world.mpi if world.mpi == _PMIX else ""
-    given = replace(chosen, signal_number=0, tool=criu.version(program), mpi=own)
+    given = replace(chosen, signal_number=0, tool=tool.version, mpi=own)
     return inside, given, "none" if own else world.mpi
 
 

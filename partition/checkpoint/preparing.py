@@ -16,6 +16,7 @@ from native.limits import Limits
 from native.text import shown
 from native.wire.group import RECIPE_MAX_BYTES, Checkpoints, RankFiles
 from partition.checkpoint import contained, digests, files, finding
+from partition.checkpoint.files import Manifest
 from yod.plan.checkpoint import Backend, Checkpointing
 from yod.plan.checkpoint_options import DIRECTORY
 from yod.plan.invocation import Invocation
@@ -117,6 +118,7 @@ class Restarted(NamedTuple):
         backend: what has saved the ranks.
         mpi: what they were offered to find their world by, as ``--mpi`` has it.
         files: that the ranks wrote, and have marks; None: they wrote to yod.
+        manifest: by which its files are compared; None: they have been.
     """
 
     path: str
@@ -126,17 +128,27 @@ class Restarted(NamedTuple):
     backend: Backend
     mpi: str
     files: RankFiles | None
+    manifest: Manifest | None = None
+
+    def compare(self) -> None:
+        """Compare all files with what was written; nothing may begin before.
+
+        Raises:
+            BrokenError: the text names the first that differs.
+        """
+        if self.manifest is not None:
+            finding.check(self.path, self.manifest)
 
 
 def restarted(directory: str, *, may_lack: bool) -> Restarted | None:
-    """The job of the newest checkpoint; None: there is none, and that may be.
+    """The job of the newest checkpoint, by its manifest; None: there is none, and that may be.
 
     Raises:
-        YodError: there is none, or it is not as it was written.
+        YodError: there is none that this yod can read.
     """
     if may_lack and not finding.has_any(directory):
         return None
-    path, manifest = finding.newest(directory)
+    path, manifest = finding.newest(directory, is_checked=False)
     recipe = manifest.recipe
     if not may_lack and not os.path.isdir(recipe.directory):
         raise UsageError(f"{shown(recipe.directory)}: the job was started there; it is gone")
@@ -150,7 +162,8 @@ def restarted(directory: str, *, may_lack: bool) -> Restarted | None:
     written = None
     if recipe.out or recipe.err:
         written = RankFiles(os.fsencode(recipe.out), os.fsencode(recipe.err), appends=True)
-    return Restarted(path, manifest.ranks, members, recipe.directory, backend, mpi, written)
+    job = (path, manifest.ranks, members, recipe.directory)
+    return Restarted(*job, backend, mpi, written, manifest)
 
 
 def batch_job(invocation: Invocation) -> str:

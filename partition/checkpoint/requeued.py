@@ -20,7 +20,7 @@ def last(chosen: Checkpointing, members: list[Member], invocation: Invocation) -
     ranks. Other jobs may have used the directory before.
 
     Raises:
-        YodError: it is not as it was written.
+        YodError: this yod cannot read it.
     """
     job_id = preparing.batch_job(invocation)
     path = os.path.abspath(chosen.directory)

@@ -10,7 +10,7 @@ from allocator.nodes.features import where
 from native.errors import UsageError
 from native.wire.alloc import NodeSpec
 from native.wire.load import Protocol
-from partition.checkpoint import contained, criu
+from partition.checkpoint import contained
 from partition.checkpoint.preparing import Restarted
 from yod.plan.checkpoint import Backend, Checkpointing
 from yod.plan.invocation import Invocation
@@ -30,9 +30,7 @@ NONE = speech.Speech((), "not known")
 def within(monkeypatch, tmp_path):
     """A function: what becomes of members whose programs speak so."""
     monkeypatch.setattr("os.geteuid", lambda: 0)
-    monkeypatch.setattr(contained, "find", lambda environment: "/usr/sbin/criu")
-    monkeypatch.setattr(criu, "why_not", lambda program: "")
-    monkeypatch.setattr(criu, "version", lambda program: "4.2")
+    tool = contained.Tool("/usr/sbin/criu", "", "4.2")
     invocation = Invocation(
         words=("yod",),
         environment={b"PATH": os.fsencode(tmp_path)},
@@ -50,7 +48,8 @@ def within(monkeypatch, tmp_path):
         monkeypatch.setattr(speech, "speech_of", lambda program, environment: spoken)
         members = [Member(spec, (str(program), *words)) for spec in specs]
         given = Checkpointing("kept", backend=Backend.CRIU)
-        return contained.within(members, given, invocation, Options(mpi=mpi), found=found)
+        how = Options(mpi=mpi)
+        return contained.within(members, given, invocation, how, found=found, tool=tool)
 
     return within
 
