@@ -1,7 +1,8 @@
 """Digests of a checkpoint's files, by as many threads as this process has processors.
 
-A file's digest is the SHA-256 of the SHA-256s of its pieces, so that the pieces of a large one
-can be read side by side. Hashing and reading leave the interpreter to other threads.
+A file's digest is the BLAKE3 of the BLAKE3s of its pieces, so that the pieces of a large one
+can be read side by side. Hashing and reading leave the interpreter to other threads. What an
+earlier yod has written has another hash, which is known by the version of its manifest.
 """
 
 from __future__ import annotations
@@ -12,6 +13,9 @@ from _blake2 import blake2b
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
+from typing import Protocol
+
+from blake3 import blake3
 
 from native.host.files import sync
 
@@ -24,13 +28,33 @@ _THREADS_MOST = 32
 Measured = tuple[int, str]  # size, digest in hex
 
 
+class Hash(Protocol):
+    """A hash of what it has been given so far."""
+
+    def update(self, data: bytes | memoryview, /) -> object:
+        """Give it more."""
+
+    def hexdigest(self) -> str:
+        """Of all of it."""
+
+
+MakeHash = Callable[[], Hash]
+OF_VERSION: dict[int, MakeHash] = {2: sha256, 3: blake3}  # of manifests; the last is written
+
+
 def of_record(data: bytes) -> str:
     """BLAKE2b-256, in hex."""
     return blake2b(data, digest_size=BLAKE2B_BYTES).hexdigest()
 
 
-def of_files(paths: Sequence[str], *, is_synced: bool = False) -> list[Measured]:
-    """Size and digest of each file; ``is_synced``: they outlive the host from now on.
+def of_files(
+    paths: Sequence[str], *, is_synced: bool = False, make: MakeHash = blake3
+) -> list[Measured]:
+    """Size and digest of each file.
+
+    Args:
+        is_synced: they outlive the host from now on.
+        make: the hash.
 
     Raises:
         OSError: one cannot be read, or not be written to the disk.
@@ -45,12 +69,12 @@ def of_files(paths: Sequence[str], *, is_synced: bool = False) -> list[Measured]
 
     def measure(piece: tuple[int, int]) -> None:
         number, begin = piece
-        found[number][begin] = _of_piece(paths[number], begin)
+        found[number][begin] = _of_piece(paths[number], begin, make())
 
     with _side_by_side(measure, pieces, sum(sizes)):
         for path in paths if is_synced else ():
             sync(path)
-    return [_whole([own[begin] for begin in sorted(own)]) for own in found]
+    return [_whole([own[begin] for begin in sorted(own)], make()) for own in found]
 
 
 def copied(source: str, target: str) -> Measured:
@@ -65,7 +89,7 @@ def copied(source: str, target: str) -> Measured:
     with open(source, "rb", buffering=0) as file, open(target, "wb", buffering=0) as other:
         at = 0
         while True:
-            hashed, size = sha256(), 0
+            hashed, size = blake3(), 0
             while size < PIECE_BYTES and (data := file.read(min(_READ_BYTES, PIECE_BYTES - size))):
                 hashed.update(data)
                 if data.count(0) < len(data):
@@ -78,7 +102,7 @@ def copied(source: str, target: str) -> Measured:
         os.ftruncate(other.fileno(), at)
         os.fchmod(other.fileno(), os.fstat(file.fileno()).st_mode & 0o777)
         os.fsync(other.fileno())
-    return _whole(pieces)
+    return _whole(pieces, blake3())
 
 
 def _write_all(fd: int, data: bytes, at: int) -> None:
@@ -102,15 +126,14 @@ def of_file_version_1(path: str) -> Measured:
     return size, hashed.hexdigest()
 
 
-def _whole(pieces: Sequence[Measured]) -> Measured:
-    hashed = sha256()
+def _whole(pieces: Sequence[Measured], hashed: Hash) -> Measured:
     for _, digest in pieces:
         hashed.update(bytes.fromhex(digest))
     return sum(size for size, _ in pieces), hashed.hexdigest()
 
 
-def _of_piece(path: str, begin: int) -> Measured:
-    hashed, size = sha256(), 0
+def _of_piece(path: str, begin: int, hashed: Hash) -> Measured:
+    size = 0
     buffer = memoryview(bytearray(min(_READ_BYTES, PIECE_BYTES)))
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:

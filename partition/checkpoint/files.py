@@ -18,8 +18,8 @@ from native.text import shown
 from native.wire.alloc import NodeSpec
 from partition.checkpoint import digests
 
-VERSION = 2
-VERSIONS = (1, VERSION)  # that can be read; they differ in the digests of files
+VERSION = 3
+VERSIONS = (1, 2, VERSION)  # that can be read; they differ in the digests of files
 PREFIX = "checkpoint."
 COLLECTING = ".collecting-"  # and what tells the attempts of jobs apart
 NODE = "node."  # and the place: its record

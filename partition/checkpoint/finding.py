@@ -147,7 +147,7 @@ def _compare(written: dict[str, files.File], version: int) -> None:
     if version == 1:
         measured = map(digests.of_file_version_1, written)
     else:
-        measured = digests.of_files(list(written))
+        measured = digests.of_files(list(written), make=digests.OF_VERSION[version])
     for (path, file), found in zip(written.items(), measured, strict=True):
         if found != (file.size, file.digest):
             raise BrokenError(_changed(path))
