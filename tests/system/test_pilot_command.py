@@ -34,6 +34,12 @@ def run(*words, status=0, text=None):
     return done
 
 
+def test_a_list_without_sessions_says_where_it_has_looked(work):
+    done = run("list", "--json")
+    assert done.stdout == "[]\n"
+    assert done.stderr == f"yod-pilot: there is no session in {work}\n"
+
+
 def test_sessions_are_shown_while_they_run_and_afterwards(work):
     with rp.Session("campaign") as session:
         pmgr, tmgr = rp.PilotManager(session), rp.TaskManager(session)

@@ -41,6 +41,8 @@ def command() -> None:
 def show_list(sessions: tuple[str, ...], failed: bool, as_json: bool) -> None:
     """Sessions, with how many tasks are in each state."""
     seen = _seen(sessions)
+    if not seen:
+        stdio.say(f"yod-pilot: there is no session in {os.getcwd()}")
     if failed:
         rows = [(each.uid, over) for each in seen for over in each.failed()]
         if as_json:
