@@ -102,7 +102,6 @@ if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 if resource.getrlimit(resource.RLIMIT_FSIZE)[0] != resource.RLIM_INFINITY:
     sys.dont_write_bytecode = True
-sys.modules["typing_extensions"] = None  # msgspec looks for it, and needs it not
 
 
 class Elsewhere:
@@ -110,6 +109,8 @@ class Elsewhere:
 
     @staticmethod
     def find_spec(name, path=None, target=None):
+        if name == "typing_extensions":  # msgspec looks for it, and needs it not
+            return None
         sys.meta_path.remove(Elsewhere)
         import site
         from importlib.machinery import PathFinder
@@ -257,7 +258,6 @@ setup(
     },
     options={"bdist_wheel": {"py_limited_api": "cp311"}},
     install_requires=[
-        "blake3>=1.0",
         "cffi>=1.16",
         "click>=8.1",
         "ClusterShell>=1.9",
@@ -265,6 +265,7 @@ setup(
         "msgspec>=0.18.6",
         "numpy>=1.26",
         "rich>=13",
+        "xxhash>=3.4",
     ],
     extras_require={
         "check": ["mypy", "ruff", "types-cffi", "types-setuptools"],

@@ -1,6 +1,6 @@
 """Digests of a checkpoint's files, by as many threads as this process has processors.
 
-A file's digest is the BLAKE3 of the BLAKE3s of its pieces, so that the pieces of a large one
+A file's digest is the XXH3-128 of the XXH3-128s of its pieces, so that the pieces of a large one
 can be read side by side. Hashing and reading leave the interpreter to other threads. What an
 earlier yod has written has another hash, which is known by the version of its manifest.
 """
@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from hashlib import sha256
 from typing import Protocol
 
-from blake3 import blake3
+from xxhash import xxh3_128
 
 from native.host.files import sync
 
@@ -39,7 +39,7 @@ class Hash(Protocol):
 
 
 MakeHash = Callable[[], Hash]
-OF_VERSION: dict[int, MakeHash] = {2: sha256, 3: blake3}  # of manifests; the last is written
+OF_VERSION: dict[int, MakeHash] = {2: sha256, 3: xxh3_128}  # of manifests; the last is written
 
 
 def of_record(data: bytes) -> str:
@@ -48,7 +48,7 @@ def of_record(data: bytes) -> str:
 
 
 def of_files(
-    paths: Sequence[str], *, is_synced: bool = False, make: MakeHash = blake3
+    paths: Sequence[str], *, is_synced: bool = False, make: MakeHash = xxh3_128
 ) -> list[Measured]:
     """Size and digest of each file.
 
@@ -89,7 +89,7 @@ def copied(source: str, target: str) -> Measured:
     with open(source, "rb", buffering=0) as file, open(target, "wb", buffering=0) as other:
         at = 0
         while True:
-            hashed, size = blake3(), 0
+            hashed, size = xxh3_128(), 0
             while size < PIECE_BYTES and (data := file.read(min(_READ_BYTES, PIECE_BYTES - size))):
                 hashed.update(data)
                 if data.count(0) < len(data):
@@ -102,7 +102,7 @@ def copied(source: str, target: str) -> Measured:
         os.ftruncate(other.fileno(), at)
         os.fchmod(other.fileno(), os.fstat(file.fileno()).st_mode & 0o777)
         os.fsync(other.fileno())
-    return _whole(pieces, blake3())
+    return _whole(pieces, xxh3_128())
 
 
 def _write_all(fd: int, data: bytes, at: int) -> None:
