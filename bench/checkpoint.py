@@ -3,8 +3,9 @@
     python bench/checkpoint.py [--ranks 8] [--megabytes 100] [--rounds 3] [--write FILE]
 
 All files are on a RAM disk (``/dev/shm``). By hand `criu dump` and `criu restore` of all
-processes run at once; they have no namespaces, and nobody keeps digests of the images. A rank is
-paused as long as it says itself: it looks at the clock every millisecond. As root.
+processes run at once; they have no namespaces, and nobody keeps digests of the images. Warm: with
+the launch server that ``yodctl up`` starts. A rank is paused as long as it says itself: it looks at
+the clock every millisecond. As root.
 """
 
 from __future__ import annotations
@@ -18,19 +19,22 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
-from launch import machine, table
+from launch import IS_COLD, IS_WARM, machine, table, up
 from support import results
 
 RAM_DISK = "/dev/shm"
+BIN = Path(sys.executable).parent
 OWN = Path(__file__).resolve().parents[1] / ".venv-criu" / "criu"  # by tests/setup
 LIMIT_S = 120.0
 GAP_S = 0.05  # a rank that has not seen the clock for so long was paused
 IMAGES, DUMP = "images written, s", "written down, s"
 RESTORE, PAUSE = "brought back, s", "longest pause of a rank, s"
-YOD, HAND = "yod", "criu by hand, all at once"
+WARM, COLD, HAND = "yod, warm", "yod, cold", "criu by hand, all at once"
 
 PROGRAM = """
 import os, sys, time
@@ -86,25 +90,30 @@ def dumping_s(kept: Path) -> float:
     return max(path.stat().st_mtime for path in made.glob("rank.*/stats-dump")) - begins
 
 
-def by_yod(criu: str, place: Path, ranks: int, megabytes: int) -> dict[str, float]:
+def by_yod(
+    environment: Mapping[str, str], criu: str, place: Path, ranks: int, megabytes: int
+) -> dict[str, float]:
     """One round of ours: the seconds of each figure."""
     files = [place / f"gaps.{rank}" for rank in range(ranks)]
     words = f"{megabytes} {place}/gaps.$YOD_RANK {GAP_S}"
     inner = f"exec {sys.executable} {place}/program.py {words}"
-    environment = {**os.environ, "YOD_CRIU": criu}
-    directory = Path(sys.executable).parent
-    yod, yodjob = str(directory / "yod"), str(directory / "yodjob")
+    environment = {**environment, "YOD_CRIU": criu}
+    yod, yodjob = str(BIN / "yod"), str(BIN / "yodjob")
     kept = place / "kept"
     options = ("--checkpoint-dir", str(kept), "--checkpoint-by", "criu", "--mpi", "none")
     command = [yod, "-quiet", *options, "-sz", str(ranks), "sh", "-c", inner]
     job = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL)
     wait_for(lambda: begun(files))
-    listed = subprocess.run([yodjob, "list", "--json"], capture_output=True, check=True)
+    listed = subprocess.run(
+        [yodjob, "list", "--json"], env=environment, capture_output=True, check=True
+    )
     job_id = next(
         each["id"] for each in json.loads(listed.stdout)["jobs"] if each.get("unix_pid") == job.pid
     )
     began = time.perf_counter()
-    subprocess.run([yodjob, "checkpoint", job_id], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        [yodjob, "checkpoint", job_id], env=environment, check=True, stdout=subprocess.DEVNULL
+    )
     found = {DUMP: time.perf_counter() - began, PAUSE: longest(files), IMAGES: dumping_s(kept)}
     job.send_signal(signal.SIGKILL)
     job.wait()
@@ -170,22 +179,23 @@ def report(figures: Figures, ranks: int, megabytes: int, rounds: int) -> str:
     }
     rows = []
     for name, goal in ((IMAGES, "1.3"), (DUMP, ""), (RESTORE, "1.5"), (PAUSE, "")):
-        share = middle[YOD][name] / middle[HAND][name]
         cells = [
             f"**{middle[way][name]:.2f}** ({min(own[name]):.2f}..{max(own[name]):.2f})"
             for way, own in figures.items()
         ]
-        rows.append([name, *cells, f"{share:.1f}", goal])
+        shares = [f"{middle[way][name] / middle[HAND][name]:.2f}" for way in (WARM, COLD)]
+        rows.append([name, *cells, *shares, goal])
     lines = [
         "# Checkpoints by CRIU",
         "",
         f"{ranks} ranks of {megabytes} MB each on one host, to a RAM disk: **median** (min..max)",
-        f"of {rounds} rounds, the two ways in turn. By hand nobody keeps digests of the images,",
+        f"of {rounds} rounds, the ways in turn. By hand nobody keeps digests of the images,",
         "compares them at the restart, or puts them on a disk; with `yod` all of it counts, and",
         "the start of yod itself, but in the first row: from the first image to the last.",
+        "Warm: with the launch server that `yodctl up` starts. *Share*: of the time by hand.",
         f"The load of the host, of one minute, was {os.getloadavg()[0]:.0f}.",
         "",
-        *table(["", YOD, HAND, "share", "goal at most"], rows),
+        *table(["", WARM, COLD, HAND, "share, warm", "share, cold", "goal at most"], rows),
         "",
         "## Machine and command",
         "",
@@ -205,17 +215,24 @@ def main() -> None:
     parser.add_argument("--criu", default=os.environ.get("YOD_CRIU", str(OWN)))
     parser.add_argument("--write", type=Path)
     chosen = parser.parse_args()
-    figures: Figures = {YOD: {}, HAND: {}}
-    for number in range(chosen.rounds):
-        for way, measured in ((YOD, by_yod), (HAND, by_hand)):
-            with tempfile.TemporaryDirectory(dir=RAM_DISK, prefix="bench-of-yod-") as name:
-                place = Path(name)
-                (place / "program.py").write_text(PROGRAM)
-                for key, value in measured(
-                    chosen.criu, place, chosen.ranks, chosen.megabytes
-                ).items():
+    figures: Figures = {WARM: {}, COLD: {}, HAND: {}}
+    with ExitStack() as stack:
+        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="yod-bench-")))
+        environment = up(str(BIN / "yodctl"), stack, scratch)
+        ways = {
+            WARM: partial(by_yod, environment | IS_WARM),
+            COLD: partial(by_yod, environment | IS_COLD),
+            HAND: by_hand,
+        }
+        for number in range(chosen.rounds):
+            for way, measured in ways.items():
+                with tempfile.TemporaryDirectory(dir=RAM_DISK, prefix="bench-of-yod-") as name:
+                    place = Path(name)
+                    (place / "program.py").write_text(PROGRAM)
+                    found = measured(chosen.criu, place, chosen.ranks, chosen.megabytes)
+                for key, value in found.items():
                     figures[way].setdefault(key, []).append(value)
-        print(f"round {number + 1} of {chosen.rounds}", file=sys.stderr)
+            print(f"round {number + 1} of {chosen.rounds}", file=sys.stderr)
     section = report(figures, chosen.ranks, chosen.megabytes, chosen.rounds)
     print(section)
     if chosen.write:
