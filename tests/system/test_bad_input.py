@@ -164,7 +164,7 @@ def test_a_program_that_lacks_a_library_ends_before_its_entry(here, programs, tm
         (("-list", "a", "true"), ("`a`",)),
         (("-list", "1..", "true"), ("1..",)),
         (("-list", "-1", "true"), ("-1",)),
-        (("-nonsense", "true"), ("-nonsense", "no such option", "-timing")),
+        (("-nonsense", "true"), ("-nonsense", "no such option", "-help")),
         (("-timing=3", "true"), ("-timing takes no value",)),
         (("-batch", "-interactive", "true"), ("-batch and -interactive",)),
         (("--arity", "0", "true"), ("--arity 0", "from 1 to 64")),
