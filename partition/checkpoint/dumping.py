@@ -112,7 +112,7 @@ class _Tree:
 
 
 class _Dumps:
-    """The dumps of a node's ranks, as many at a time as there are processors.
+    """The dumps of a node's ranks, one more at a time than there are processors: criu also waits.
 
     For a moment CRIU makes a directory in that of a tree's first process, by a name that is the
     same for all, so two dumps there would meet. A lock on it keeps them apart, until there is
@@ -133,7 +133,7 @@ class _Dumps:
         self._lock = -1
         self._locked = ""  # the directory of images that the one with the lock writes
         self._inotify = Inotify()
-        self._most = len(os.sched_getaffinity(0))
+        self._most = len(os.sched_getaffinity(0)) + 1
 
     def __enter__(self) -> _Dumps:
         return self
