@@ -8,6 +8,8 @@ import shlex
 import signal
 import socket
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -71,6 +73,14 @@ class Scripts:
         """Wait until it has left its node behind a checkpoint: that is drained."""
         wait_until(lambda: list((self.kept / f"{job_id}.0").glob("checkpoint.*")))
         wait_until(lambda: "waits again" in self.jobs.yodjob("show", "--events", job_id).out)
+
+    @contextmanager
+    def left_without_nodes(self, job_id: str) -> Iterator[None]:
+        """It has left its node behind a checkpoint, and gets no other one meanwhile."""
+        (node,) = self.jobs.row(job_id)["nodes"]
+        with drained(self.jobs.partition, 1 - node), drained(self.jobs.partition, node):
+            self.leaves(job_id)
+            yield
 
     def newest(self, job_id: str) -> Path:
         return max((self.kept / f"{job_id}.0").glob("checkpoint.*"))
@@ -337,8 +347,7 @@ def test_a_job_whose_checkpoint_was_changed_ends_and_says_so(scripts):
     jobs = scripts.jobs
     job_id = scripts.submit()
     scripts.awaits(job_id, "at 3\n")
-    with drained(jobs.partition, 0), drained(jobs.partition, 1):
-        scripts.leaves(job_id)
+    with scripts.left_without_nodes(job_id):
         changed = scripts.newest(job_id) / "rank.0" / "inventory.img"
         changed.write_bytes(changed.read_bytes() + b"more")
     assert jobs.wait(job_id) == 125
@@ -352,8 +361,7 @@ def test_a_job_whose_output_was_changed_ends_and_says_so(scripts):
     job_id = scripts.submit()
     scripts.awaits(job_id, "at 3\n")
     output = scripts.place / f"yod-{job_id}.out"
-    with drained(jobs.partition, 0), drained(jobs.partition, 1):
-        scripts.leaves(job_id)
+    with scripts.left_without_nodes(job_id):
         output.write_text("else\n")
     assert jobs.wait(job_id) == 125
     assert f"{output} is not the output that the script had" in json.dumps(jobs.row(job_id))
