@@ -34,6 +34,7 @@ _TREE_VARIABLE = "YOD_TREE"  # process 1 of what is written down, for yod-init
 _HELD_VARIABLE = "YOD_HELD"  # the file whose lock it waits for before they go on
 _FIRST_IMAGE = "core-1.img"  # of process 1
 _LINE_BYTES = 1 << 16
+_WAITING = 2  # dumps that wait while others keep the processors busy
 CRIU_WORD, _HOW_WORD = 1, 2  # of yod-init's words
 
 
@@ -112,7 +113,7 @@ class _Tree:
 
 
 class _Dumps:
-    """The dumps of a node's ranks, one more at a time than there are processors: criu also waits.
+    """The dumps of a node's ranks, two more at a time than there are processors: criu also waits.
 
     For a moment CRIU makes a directory in that of a tree's first process, by a name that is the
     same for all, so two dumps there would meet. A lock on it keeps them apart, until there is
@@ -133,7 +134,7 @@ class _Dumps:
         self._lock = -1
         self._locked = ""  # the directory of images that the one with the lock writes
         self._inotify = Inotify()
-        self._most = len(os.sched_getaffinity(0)) + 1
+        self._most = len(os.sched_getaffinity(0)) + _WAITING
 
     def __enter__(self) -> _Dumps:
         return self
