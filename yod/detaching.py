@@ -13,7 +13,7 @@ from yod.launching import NOBODY_KNOWS
 from yod.plan.checkpoint_options import BY, ON, RESTART
 from yod.plan.plan import Member
 
-# Of nobody behind the handing in, or of the job also where no partition keeps it.
+# They say how the job is handed in, or hold for a job that no partition keeps as well.
 _OF_ANY_JOB = (
     *("--detach", "--detach-on-hangup", "--partition", "--wait", "--immediate", "--after"),
     "--exclude",

@@ -104,8 +104,8 @@ static bool has_ended_job (struct client *client, int64_t now)
     return false;
 }
 
-/* What yodjob says may be all that tells of a job: it is not lost in silence. The
- * reader of a closed pipe has seen enough. Launches are told by the server. */
+/* yodjob's line may be the only word of a job's number, so we tell if it cannot be written.
+ * A reader that has closed its pipe wants no more. For a launch the server tells. */
 static void look_at_loss (struct client *client)
 {
     int problem = client->outputs[0].problem;

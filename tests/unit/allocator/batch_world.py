@@ -434,9 +434,9 @@ class World(Users):
             assert self.machine.nodes.get(each.number).free() == SLOTS
 
 
-def play(choose, steps):
-    """One run, checked."""
-    world = World(choose)
+def play(choose, steps, kind=World):
+    """One run of a world of this kind, checked."""
+    world = kind(choose)
     try:
         for each in world.pcts:
             world.connect(each)

@@ -11,6 +11,7 @@ from allocator.batch.job import BatchJob
 from allocator.batch.lenders import Lenders
 from allocator.lending.loans import lent
 from native.wire.base import Terms
+from tests.unit.allocator import batch_world
 from tests.unit.allocator.partition_of import spec
 from tests.unit.allocator.queue_world import QueueWorld
 
@@ -48,18 +49,7 @@ class LendingWorld(QueueWorld):
 
 
 def play(seed):
-    world = LendingWorld(random.Random(seed))
-    try:
-        for each in world.pcts:
-            world.connect(each)
-        world.arrive()
-        for _ in range(STEPS):
-            world.choose.choice(list(world.steps()))()
-        world.settle()
-        world.check_settled()
-    finally:
-        world.disk.close()
-    return world
+    return batch_world.play(random.Random(seed), STEPS, LendingWorld)
 
 
 @pytest.mark.parametrize("seed", range(16))

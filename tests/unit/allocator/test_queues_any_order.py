@@ -13,24 +13,14 @@ from allocator.nodes.bookings import Booking
 from allocator.queue.admission import NO_QUEUES
 from allocator.queue.backfill import Backfill
 from allocator.queue.table import QueueTable
+from tests.unit.allocator import batch_world
 from tests.unit.allocator.queue_world import QueueWorld
 
 STEPS = 150
 
 
 def play(seed):
-    world = QueueWorld(random.Random(seed))
-    try:
-        for each in world.pcts:
-            world.connect(each)
-        world.arrive()
-        for _ in range(STEPS):
-            world.choose.choice(list(world.steps()))()
-        world.settle()
-        world.check_settled()
-    finally:
-        world.disk.close()
-    return world
+    return batch_world.play(random.Random(seed), STEPS, QueueWorld)
 
 
 @pytest.mark.parametrize("seed", range(16))
