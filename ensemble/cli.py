@@ -14,8 +14,7 @@ from ensemble.host import place
 from native import options
 from native.errors import UsageError, YodError
 from native.host import stdio
-
-WRONG_USAGE = 2
+from native.waitstatus import WRONG_USAGE
 
 
 def _print_options(context: click.Context, option: click.Parameter, is_given: bool) -> None:

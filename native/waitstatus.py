@@ -1,4 +1,4 @@
-"""A wait status of POSIX as a shell's exit status, and in words."""
+"""A wait status of POSIX as a shell's exit status, and in words; exit statuses of our commands."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import signal
 
 UNKNOWN = -1  # in the place of a wait status: somebody else has reaped the child
 _UNKNOWN_EXIT_STATUS = 1
+FAILED = 1  # of a command of ours that could not do what it was told, or not all of it
+WRONG_USAGE = 2  # of one whose command line it does not take
 SIGNAL_BASE = 128  # a shell's exit status of a process that a signal has killed, less its number
 
 

@@ -15,11 +15,11 @@ from native import limits, nodelist, options
 from native.errors import PartitionError, UsageError, YodError
 from native.host import stdio, userdirs
 from native.limits import Limits
+from native.waitstatus import WRONG_USAGE
 from native.wire.status import NodeRow, NodeState
 from partition.status import show, why
 
 UNREACHABLE = 1  # exit status: no partition, or it does not answer
-WRONG_USAGE = 2
 
 _COLOURS = {  # of a terminal, by state
     NodeState.BUSY: 32,

@@ -13,6 +13,7 @@ from native import limits, options
 from native.errors import PartitionError, UsageError, YodError
 from native.host import config, stdio
 from native.text import shown
+from native.waitstatus import FAILED, WRONG_USAGE
 from native.wire import nodes as wire
 from native.wire.base import SLOTS_MAX
 from native.wire.status import NodeRow, Portion
@@ -23,8 +24,6 @@ from partition.status import order, show, why
 from partition.up import local, processes
 from partition.up import warm as warm_server
 
-FAILED = 1
-WRONG_USAGE = 2
 JOBS_RUN = 3
 PART_UP = 4
 LOCAL_MAX = 1024

@@ -13,10 +13,8 @@ from typing import NoReturn
 
 from native.errors import UsageError, YodError
 from native.host import stdio
-from native.waitstatus import SIGNAL_BASE
+from native.waitstatus import FAILED, SIGNAL_BASE, WRONG_USAGE
 
-FAILED = 1
-WRONG_USAGE = 2
 PLAIN = ("cancel", "list", "wait")  # beside `submit`
 
 

@@ -9,9 +9,8 @@ from native.errors import UsageError, YodError
 from native.host import stdio
 from native.host.config import Config
 from native.options import Plain, natural, read_plain
+from native.waitstatus import FAILED, WRONG_USAGE
 
-FAILED = 1
-WRONG_USAGE = 2
 PLAIN = {
     "--listen": Plain("listen"),
     "--advertise": Plain("advertise"),

@@ -12,6 +12,7 @@ from native.wire import batch
 from native.wire.base import Array
 from partition.batch import ask
 from partition.find import discover
+from partition.jobs.ask import Silent
 
 _ID_END = 1 << 47
 
@@ -85,7 +86,7 @@ class Asked:
         for job_id in there:
             error = failed.get(job_id)
             if job_id not in failed or (error is not None and ask.is_unknown(error)):
-                self.failures.append(f"{job_id}: has ended")
+                self.failures.append(f"{job_id}: {Silent.ENDED.value}")
             elif error is not None:
                 self.failures.append(f"{job_id}: {shown(str(error))}")
         return [job_id for job_id in job_ids if job_id not in known]

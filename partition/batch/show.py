@@ -15,6 +15,7 @@ from native.waitstatus import SIGNAL_BASE
 from native.wire.base import CODES, State
 from native.wire.batch import NO_STEP, Forecast, Happened, Row
 from native.wire.placed import numbers_in
+from partition.jobs.ask import Silent
 from partition.jobs.show import Cells, elapsed, ends_text, short, with_queue
 
 _RAN = ("SUBMITTED", "TIME", "REASON")
@@ -85,7 +86,7 @@ def lines(rows: Sequence[Row], unix_s: float) -> list[tuple[int, str, Cells]]:
 def why_no_steps(row: Row) -> str:
     """Why a command finds no step of a batch job on its host."""
     if row.state.is_final:
-        return "has ended"
+        return Silent.ENDED.value
     if not row.began:
         return "it waits, and has nothing to be written down"
     where = "" if not (found := _where(row)) else f"; it has {found}"

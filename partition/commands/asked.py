@@ -12,6 +12,7 @@ from native import limits
 from native.errors import PartitionError, UsageError
 from native.host import stdio
 from native.text import shown
+from native.waitstatus import FAILED
 from native.wire import job
 from native.wire.batch import LimitTime, Prioritise, Row, SignalScript
 from partition.batch import show as batch_show
@@ -21,7 +22,7 @@ from partition.batch.ids import Asked
 from partition.commands import plain
 from partition.commands.plain import ask_here, demand_done, say_trouble, suspended, user_name
 from partition.commands.printing import print_json, print_lines
-from partition.commands.words import FAILED, JSON, PARTITION, takes_ids
+from partition.commands.words import JSON, PARTITION, takes_ids
 from partition.jobs import show
 from partition.jobs.ask import Answer, Silent, ask
 from partition.submit.directives import changed_time

@@ -12,10 +12,11 @@ import click
 from native import limits
 from native.host import programs, stdio
 from native.text import shown
+from native.waitstatus import FAILED
 from native.wire import job
 from partition.checkpoint import finding
 from partition.commands.printing import print_json, print_lines
-from partition.commands.words import FAILED, JSON, PARTITION, takes_ids
+from partition.commands.words import JSON, PARTITION, takes_ids
 from partition.jobs.ask import Silent, ask
 from partition.jobs.steps import with_steps
 

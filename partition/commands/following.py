@@ -9,8 +9,8 @@ from native import nodelist
 from native.errors import UsageError
 from native.host import stdio
 from native.text import shown
+from native.waitstatus import FAILED
 from native.wire import job
-from partition.commands.words import FAILED
 from partition.jobs.ask import Silent, ask
 
 _LINE_MAX_BYTES = 64 * 1024  # of an unfinished line; a longer one is shown in pieces

@@ -11,11 +11,12 @@ import click
 from native import limits
 from native.host import stdio
 from native.text import shown
+from native.waitstatus import FAILED
 from native.wire.batch import HISTORY_MAX, Row
 from partition.batch import show
 from partition.batch.ids import Asked
 from partition.commands.printing import print_json, print_lines
-from partition.commands.words import FAILED, JSON, PARTITION
+from partition.commands.words import JSON, PARTITION
 
 _LAST = 20  # jobs, where no count is given
 

@@ -14,6 +14,7 @@ from native import limits
 from native.host import stdio, userdirs
 from native.options import read_exact
 from native.text import shown
+from native.waitstatus import FAILED
 from native.wire import job
 from native.wire.base import State
 from native.wire.batch import Cancel, Row
@@ -25,7 +26,6 @@ from partition.jobs import show
 from partition.jobs.ask import Answer, ask, ask_all
 from partition.submit.options import JSON, PARTITION
 
-FAILED = 1
 UNKNOWN_STATUS = 125  # of `wait`: the job's status cannot be had
 
 user_name = cache(userdirs.user_name)

@@ -8,9 +8,10 @@ import click
 
 from native.host import stdio
 from native.text import shown
+from native.waitstatus import FAILED
 from native.wire import job
 from partition.commands.printing import print_json, print_lines
-from partition.commands.words import FAILED, JSON
+from partition.commands.words import JSON
 from partition.jobs.ask import ask
 from yod.launch.stacks.tree import Tree
 

@@ -11,11 +11,12 @@ import click
 from native import limits
 from native.host import stdio
 from native.text import shown
+from native.waitstatus import FAILED
 from native.wire import job
 from native.wire.batch import Hold, Requeue, Suspend
 from partition.batch.ids import Asked
 from partition.commands.plain import demand_done
-from partition.commands.words import FAILED, PARTITION, takes_ids
+from partition.commands.words import PARTITION, takes_ids
 from partition.jobs.ask import ask
 
 

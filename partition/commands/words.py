@@ -13,8 +13,6 @@ from native import limits
 from native.options import Option
 from partition.submit import options
 
-FAILED = 1
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 

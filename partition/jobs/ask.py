@@ -19,14 +19,14 @@ _MS = 1000
 
 
 class Silent(Enum):
-    """Why a job has not answered. The value is for people."""
+    """Why a job has not answered. The value is for people: a sentence with its subject."""
 
     UNKNOWN = "there is no such job of yours on this host"
-    STOPPED = "does not answer: it is stopped (kill -CONT {unix_pid})"
-    LATE = "does not answer: process {unix_pid}"
-    ENDED = "has ended"
-    LOST = "ended without an answer: process {unix_pid} was killed"
-    FOREIGN = "speaks another version of this conversation: process {unix_pid}"
+    STOPPED = "it does not answer: it is stopped (kill -CONT {unix_pid})"
+    LATE = "it does not answer: process {unix_pid}"
+    ENDED = "the job has ended"
+    LOST = "it ended without an answer: process {unix_pid} was killed"
+    FOREIGN = "it speaks another version of this conversation: process {unix_pid}"
     NOT_OURS = "process {unix_pid} is another user's"
 
 

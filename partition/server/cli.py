@@ -15,6 +15,7 @@ from native.host.log import DaemonLog
 from native.host.process import become_subreaper
 from native.loop.daemon import settle, take_signals
 from native.loop.reactor import Reactor
+from native.waitstatus import FAILED, WRONG_USAGE
 from native.wire.base import SLOTS_MAX
 from partition.find import warm
 from partition.server import ahead, helper
@@ -24,8 +25,6 @@ from partition.up.embedded import EmbeddedPartition
 from pct.host import capacity
 from pct.host.spawn.spawner import OwnSpawner
 
-FAILED = 1
-WRONG_USAGE = 2
 HELPERS_COUNT = 2  # as many launches are prepared at a time
 
 

@@ -22,6 +22,7 @@ from typing import Any
 from native.errors import IllegalTransition, PeerProtocolError
 from native.limits import Limits
 from native.machine import Action, DeadlineReached, Event
+from native.waitstatus import FAILED
 from native.wire import client
 from native.wire.client import Stdio
 from partition.session.events import (
@@ -49,7 +50,6 @@ from yod.launch.report import NEVER_STARTED
 LEAVE_S = 2.0  # what it was told waits in its socket, where it finds it later
 ENDING_TEXT = "the launch server was told to end (yodctl down); the job has been ended"
 UNKNOWN_TEXT = "yodjob list tells whether the job was taken"
-UNKNOWN_STATUS = 1  # that of a yodjob that has failed
 
 
 class State(Enum):
@@ -220,7 +220,7 @@ class Session:
         cancel = self._cancel_preparing()
         self._enter(State.LEAVING)
         line = _line(f"{event.text}; {UNKNOWN_TEXT}", command="yodjob")
-        return [*cancel, line, Tell(client.Exit(UNKNOWN_STATUS))]
+        return [*cancel, line, Tell(client.Exit(FAILED))]
 
     def _submitting_at_end(self, event: ServerEnds, now: float) -> list[Action]:
         failed = self._submitting_failed(LaunchFailed("the launch server ends"), now)

@@ -22,6 +22,7 @@ from native.loop.reactor import Reactor
 from native.machine import MessageReceived
 from native.port.address import advertised, facing, numeric
 from native.text import shown
+from native.waitstatus import FAILED
 from native.wire.base import NODE_MAX, SLOTS_MAX, Message
 from native.wire.nodes import RestartNow, SignalRanks
 from native.wire.status import Feature
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from native.limits import Limits
     from pct.job.hooks import Site
 
-FAILED = 1
 RESTART = -1  # not an exit status: execute this program anew
 
 

@@ -13,11 +13,9 @@ from native.errors import UsageError, YodError
 from native.host import starting, stdio
 from native.host.again import execute_again
 from native.options import Plain, read_plain
+from native.waitstatus import FAILED, WRONG_USAGE
 from pct.command import daemon
-from pct.command.daemon import FAILED
 from pct.host.cgroups.own import ForJobs
-
-WRONG_USAGE = 2
 
 
 def _one(text: str) -> tuple[str, ...]:

@@ -168,7 +168,7 @@ def test_a_job_that_is_held_waits_until_it_is_released(jobs):
     assert (jobs.wait(held), jobs.output(held)) == (0, "ran\n")
     done = jobs.yodjob("hold", held)
     assert (done.status, done.out) == (1, "")
-    assert done.err == f"yodjob: {held}: has ended\n"
+    assert done.err == f"yodjob: {held}: the job has ended\n"
 
 
 def test_the_time_limit_of_a_job_is_changed_while_it_waits_and_while_it_runs(jobs):
@@ -187,7 +187,7 @@ def test_the_time_limit_of_a_job_is_changed_while_it_waits_and_while_it_runs(job
     events = jobs.yodjob("show", "--events", job_id).out
     assert "time limit 0:11:00, set by root" in events
     done = jobs.yodjob("update", "-time", "5", job_id)
-    assert (done.status, done.err) == (1, f"yodjob: {job_id}: has ended\n")
+    assert (done.status, done.err) == (1, f"yodjob: {job_id}: the job has ended\n")
     done = jobs.yodjob("update", "-time", "5", "local.1")
     assert (done.status, done.err) == (
         1,
@@ -239,7 +239,7 @@ def test_a_job_that_waits_is_cancelled_and_leaves_nothing(jobs):
     row = jobs.row(second)
     assert (row["state"], row["reason"], row["began"]) == ("CANCELLED", "by root", None)
     again = jobs.yodjob("cancel", second)
-    assert (again.status, again.err) == (1, f"yodjob: {second}: has ended\n")
+    assert (again.status, again.err) == (1, f"yodjob: {second}: the job has ended\n")
 
 
 def test_a_job_that_starts_is_cancelled(jobs):

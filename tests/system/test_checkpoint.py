@@ -351,7 +351,7 @@ def test_a_batch_job_is_written_down_by_its_id_and_its_requeued_step_goes_on(job
     assert says("the script is done\n")
     done = jobs.yodjob("checkpoint", job_id)
     assert (done.status, done.out) == (1, "")
-    assert done.err == f"yodjob: {job_id}: no checkpoint: has ended\n"
+    assert done.err == f"yodjob: {job_id}: no checkpoint: the job has ended\n"
 
 
 @pytest.mark.cold

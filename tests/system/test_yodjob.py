@@ -148,7 +148,7 @@ def test_a_killed_yod_is_told_to_who_waits_and_leaves_no_job(embedded, place):
     with running(embedded) as yod, wait_for(embedded, job_id := id_of(embedded, yod)) as waits:
         yod.kill()
         done = finish(waits)
-    said = f"yodjob: {job_id}: ended without an answer: process {yod.pid} was killed\n"
+    said = f"yodjob: {job_id}: it ended without an answer: process {yod.pid} was killed\n"
     assert done == (125, "", said)
     assert listed_at(embedded, place, -3600) == 0
     assert names(place) == ["count", job_id + MARK]  # it is young
@@ -192,7 +192,7 @@ def test_a_stopped_yod_holds_up_nobody(embedded):
         jobs = listed(embedded)
         assert [jobs[job_id]["code"] for job_id in ids] == ["S", "R"]
         done = yodjob(embedded, "cancel", *ids)
-        said = f"does not answer: it is stopped (kill -CONT {stopped.pid})"
+        said = f"it does not answer: it is stopped (kill -CONT {stopped.pid})"
         assert done == (1, "", f"yodjob: {ids[0]}: {said}\n")
         yod.communicate(timeout=LIMIT_S)
         stopped.send_signal(signal.SIGCONT)

@@ -13,14 +13,12 @@ from msgspec import json
 from native import options
 from native.errors import UsageError, YodError
 from native.host import stdio
-from native.waitstatus import SIGNAL_BASE
+from native.waitstatus import FAILED, SIGNAL_BASE, WRONG_USAGE
 
 if TYPE_CHECKING:
     from yod.pilot.client.asking import Seen
     from yod.pilot.wire.messages import Over
 
-FAILED = 1
-WRONG_USAGE = 2
 _HELP = {"help_option_names": ["--help", "-help", "-h"]}
 
 

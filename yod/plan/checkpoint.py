@@ -15,12 +15,12 @@ AUTO = -1.0
 
 
 class Occasion(Enum):
-    """What a checkpoint is made before."""
+    """What a checkpoint is made before. The value is how users write it, in any case."""
 
     TERM = "TERM"
-    TIMEOUT = "TIMEOUT"
-    PREEMPT = "PREEMPT"  # a launch that gives way ends for others
-    DRAIN = "DRAIN"  # a node of its is drained
+    TIMEOUT = "timeout"
+    PREEMPT = "preempt"  # a launch that gives way ends for others
+    DRAIN = "drain"  # a node of its is drained
 
 
 class Backend(Enum):

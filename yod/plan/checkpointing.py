@@ -23,6 +23,7 @@ from yod.plan.checkpoint_options import (
     SIGNAL,
 )
 
+_OCCASIONS = {each.value.lower(): each for each in Occasion}
 _SIGNALS = {"USR1": signal.SIGUSR1, "USR2": signal.SIGUSR2}
 
 
@@ -102,8 +103,8 @@ def _count(text: str | None) -> int:
 def _occasions(text: str, gives_way: bool) -> frozenset[Occasion]:
     """A batch job that is preempted gets SIGTERM; a launch that gives way is asked by bebopd."""
     try:
-        found = {Occasion(word) for word in text.upper().split(",")}
-    except ValueError:
+        found = {_OCCASIONS[word] for word in text.lower().split(",")}
+    except KeyError:
         known = ", ".join(each.value for each in Occasion)
         raise UsageError(f"{ON} {shown(text)}: one of {known}") from None
     if Occasion.PREEMPT in found and not gives_way:

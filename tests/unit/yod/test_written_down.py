@@ -130,5 +130,5 @@ def test_the_option_says_before_what(words, nice, on):
 
 
 def test_another_occasion_is_named_with_those_that_there_are():
-    with pytest.raises(UsageError, match="one of TERM, TIMEOUT, PREEMPT, DRAIN"):
+    with pytest.raises(UsageError, match="lunch: one of TERM, timeout, preempt, drain"):
         chosen({"--checkpoint-dir": ["d"], "--checkpoint-on": ["lunch"]})
