@@ -97,7 +97,7 @@ class Ended(Reply, frozen=True, tag="ended"):
 
 
 class Checkpointed(Reply, frozen=True, tag="checkpointed"):
-    """Answers :class:`Checkpoint`: it is whole, and has this path, as far as it is text."""
+    """Answers :class:`Checkpoint`: it is whole, and has this path, as a shell shows it."""
 
     path: Text
 

@@ -158,7 +158,7 @@ def record(
     total = 0
     measured = digests.of_files(paths, is_synced=True)
     for (rank, name), (size, digest) in zip(names, measured, strict=True):
-        found[rank].append(files.File(name, size, digest))
+        found[rank].append(files.File.at(name, size, digest))
         total += size
     for rank in ranks:
         sync(os.path.join(here, files.rank_directory(rank)))

@@ -30,17 +30,37 @@ SAVED = "saved"  # the file by which a rank says that it has saved itself
 _S = TypeVar("_S", bound=Struct)
 
 
-class File(Struct, frozen=True):
+class File(Struct, frozen=True, omit_defaults=True):
     """One file of a rank.
 
     Attributes:
-        name: its path in the rank's directory.
+        name: its path in the rank's directory; one that is no UTF-8 as a shell shows it.
         digest: in hex, by :mod:`partition.checkpoint.digests`.
+        raw: the bytes of such a path, in hex; empty: ``name`` is the path. JSON has only text.
     """
 
     name: str
     size: int
     digest: str
+    raw: str = ""
+
+    def __post_init__(self) -> None:
+        """ValueError, also for one who reads it: the bytes are no hex."""
+        bytes.fromhex(self.raw)
+
+    @classmethod
+    def at(cls, path: str, size: int, digest: str) -> File:
+        """That of a path in the rank's directory, as the file system has given it."""
+        data = os.fsencode(path)
+        try:
+            return cls(data.decode(), size, digest)
+        except UnicodeDecodeError:
+            return cls(shown(data), size, digest, data.hex())
+
+    @property
+    def path(self) -> str:
+        """Its path in the rank's directory, for the file system."""
+        return os.fsdecode(bytes.fromhex(self.raw) if self.raw else self.name.encode())
 
 
 class RankRecord(Struct, frozen=True):

@@ -124,7 +124,7 @@ def check(path: str, manifest: Manifest) -> None:
         for rank in record.ranks:
             ranks.add(rank.rank)
             below = os.path.join(path, files.rank_directory(rank.rank))
-            written.update((os.path.join(below, file.name), file) for file in rank.files)
+            written.update((os.path.join(below, file.path), file) for file in rank.files)
     if not ranks <= set(range(manifest.ranks)):  # one that had ended before has no record
         raise BrokenError(f"{shown(path)}: a rank that the job did not have")
     try:

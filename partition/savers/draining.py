@@ -57,11 +57,10 @@ def _copy(rank: files.RankRecord, source: str, target: str) -> int:
     for each in directories:
         os.mkdir(os.path.normpath(os.path.join(other, each)))
     for file in rank.files:
-        found = digests.copied(os.path.join(own, file.name), os.path.join(other, file.name))
+        path = os.path.join(own, file.path)
+        found = digests.copied(path, os.path.join(other, file.path))
         if found != (file.size, file.digest):
-            raise NotSavedError(
-                f"{shown(os.path.join(own, file.name))}: changed since it was saved"
-            )
+            raise NotSavedError(f"{shown(path)}: changed since it was saved")
     for each in directories:
         sync(os.path.normpath(os.path.join(other, each)))
     return sum(file.size for file in rank.files)

@@ -10,6 +10,7 @@ import os
 import threading
 from collections.abc import Iterator
 
+from native.text import shown
 from native.wire.base import DATA_MAX
 from partition.checkpoint import files
 from partition.checkpoint.files import BrokenError
@@ -63,7 +64,7 @@ def stream(source: str, place: int) -> Iterator[bytes]:
         for below, _, _ in os.walk(os.path.join(source, top)):
             yield _line(_DIRECTORY, os.path.relpath(below, source))
         for file in rank.files:
-            yield from _file(source, f"{top}/{file.name}")
+            yield from _file(source, f"{top}/{file.path}")
     yield from _file(source, own)
 
 
@@ -74,7 +75,7 @@ def _file(source: str, name: str) -> Iterator[bytes]:
         while left:
             data = file.read(min(left, DATA_MAX))
             if not data:
-                raise BrokenError(f"{name}: it has become shorter")
+                raise BrokenError(f"{shown(name)}: it has become shorter")
             left -= len(data)
             yield data
 

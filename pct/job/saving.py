@@ -41,6 +41,7 @@ from native.errors import PeerProtocolError
 from native.ids import PortalId
 from native.machine import Action, MessageReceived, PeerGone, Send
 from native.nodelist import format_nodes
+from native.text import shown
 from native.wire import alloc, load
 from native.wire.group import Begin, Done, GoOn, Rescue, Share, ShareTaken
 from pct.events import (
@@ -277,7 +278,7 @@ class Saving:
             return [TellSaver(self._job_id, None)]
         if self._state is State.DRAINING:
             assert self._where is not None
-            directory = self._where.directory.decode(errors="replace")
+            directory = shown(self._where.directory)
             return self._kill(f"not drained to {directory} within {self._where.drain_s:g} s")
         return self._kill("its files could not be written in time")
 

@@ -6,6 +6,7 @@ import _socket  # see pct.host.keeper
 import os
 
 from native.errors import PeerProtocolError
+from native.text import shown
 from native.wire import job
 from yod.host.register import Registration
 from yod.host.status import Status
@@ -69,7 +70,7 @@ class Clients:
             waiting, is_last = self._await[Checked], True
         else:
             assert isinstance(told, Checkpointed)
-            path = job.sayable(told.path.decode(errors="replace"))
+            path = job.sayable(shown(told.path))
             reply = job.Refused(job.sayable(told.text)) if told.text else job.Checkpointed(path)
             waiting, is_last = self._await[job.Checkpoint], True
         for client in list(waiting):

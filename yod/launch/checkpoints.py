@@ -6,6 +6,7 @@ import math
 import signal
 
 from native.machine import Action
+from native.text import shown
 from native.wire import load
 from native.wire.base import SIZE_MAX
 from native.wire.group import Begin, Done, GoOn, WriteDown
@@ -177,7 +178,7 @@ class Checkpoints:
             return [*self._ended(message), *self._ending.all_done(now)]
         if message.text:
             return [*goes_on, Checkpointed(b"", message.text), *self._failed(message.text)]
-        path = message.path.decode(errors="replace")
+        path = shown(message.path)
         amount = f"{message.ranks} ranks, {message.size / _MB:.1f} MB, {took_s:.1f} s"
         actions: list[Action] = [
             Tell(f"checkpoint {path} ({amount})", is_error=False),
@@ -231,7 +232,7 @@ class Checkpoints:
         """A checkpoint of a job that has failed meanwhile."""
         if message.text:
             return [Checkpointed(b"", message.text), Tell(f"no checkpoint: {message.text}")]
-        text = f"checkpoint {message.path.decode(errors='replace')}; yod --restart goes on from it"
+        text = f"checkpoint {shown(message.path)}; yod --restart goes on from it"
         marks = [MarkOutput(message.path)] if self._holds else []
         return [Tell(text), *marks, Checkpointed(message.path, "")]
 

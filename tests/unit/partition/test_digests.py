@@ -154,3 +154,13 @@ def test_a_checkpoint_of_a_later_yod_is_refused(checkpoint):
     with open(name, "wb") as file:
         file.write(json.encode(manifest))
     assert finding.look(checkpoint).trouble.endswith(f"of version {files.VERSION + 1}")
+
+
+def test_a_record_whose_name_in_hex_is_none_is_broken(tmp_path):
+    record = files.NodeRecord(0, (files.RankRecord(0, (files.File.at("\udce9", 1, ""),)),))
+    path = tmp_path / "record"
+    files.write(str(path), record)
+    assert files.read(str(path), files.NodeRecord)[0] == record
+    path.write_bytes(path.read_bytes().replace(b'"e9"', b'"soon"'))
+    with pytest.raises(files.BrokenError):
+        files.read(str(path), files.NodeRecord)

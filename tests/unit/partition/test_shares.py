@@ -16,7 +16,7 @@ from partition.savers.draining import drain
 from partition.savers.sending import Credit, Taken, stream
 
 ATTEMPT = 3
-ODD = "a b\nü"
+ODD = "a b\nü\udce9"  # and a byte that is no UTF-8
 
 
 def recipe(ranks: int = 2) -> Recipe:
