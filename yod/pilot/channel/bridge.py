@@ -17,6 +17,8 @@ import msgspec
 import zmq
 
 from native import limits
+from native.host.rlimits import raise_soft
+from yod.pilot.channel.cuts import Cuts
 from yod.pilot.channel.directory import remove
 from yod.pilot.channel.queue import Delivery, Queue
 from yod.pilot.model.channels import IN, OUT, QUEUE
@@ -44,6 +46,7 @@ class Bridge:
         self._queue_bytes = queue_bytes
         self._poller = zmq.Poller()
         self._handlers: dict[object, Callable[[], None]] = {}
+        self._cuts = Cuts(self._context, queue_bytes, self._watch, _say)
         for name in names:
             if name.endswith(QUEUE):
                 self._add_queue(name)
@@ -67,6 +70,8 @@ class Bridge:
         end = self._context.socket(kind)
         for option, value in {zmq.MAXMSGSIZE: self._queue_bytes, **options}.items():
             end.set(option, value)
+        if name.endswith(IN):
+            self._cuts.add(name.removesuffix(IN), end)
         end.bind(f"ipc://{self._directory}/{name}")
         return end
 
@@ -86,7 +91,7 @@ class Bridge:
                 messages = [bytes(each) for each in _bulks.decode(bulk)]
                 _deliver(queue, gets, queue.put(_names.decode(line), messages))
             except (ValueError, msgspec.DecodeError) as error:
-                print(f"{name}: what has been put is no message: {error}", file=sys.stderr)
+                _say(f"{name}: what has been put is no message: {error}")
             if queue.is_full:
                 self._poller.unregister(puts)  # putters keep what they put
 
@@ -112,6 +117,11 @@ def _pass(source: zmq.Socket[bytes], target: zmq.Socket[bytes]) -> None:
     target.send_multipart(source.recv_multipart())
 
 
+def _say(line: str) -> None:
+    """Tell in the log of the agent, whose standard error this is."""
+    print(line, file=sys.stderr, flush=True)
+
+
 def _deliver(queue: Queue, gets: zmq.Socket[bytes], deliveries: list[Delivery]) -> None:
     waiting = deque(deliveries)
     while waiting:
@@ -130,6 +140,7 @@ def main() -> int:
     """Be the bridge of a pilot."""
     directory, *names = sys.argv[1:]
     in_force = limits.load(dict(os.environ))
+    raise_soft()  # each connection of a putter is here twice
     try:
         bridge = Bridge(directory, names, in_force.channel_bytes)
     except zmq.ZMQError as error:
