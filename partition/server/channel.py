@@ -59,13 +59,14 @@ class Channel:
             return
         self._queue.append((client_codec.encode(message), fds))
         if len(self._queue) > QUEUE_MAX:
+            on_gone = self._on_gone
             self.close()
-            self._reactor.call_soon(lambda: self._on_gone("the client does not read"))
+            self._reactor.call_soon(lambda: on_gone("the client does not read"))
         elif len(self._queue) == 1:
             self._flush()
 
     def close(self) -> None:
-        """Hang up; what is queued is dropped."""
+        """Hang up; what is queued is dropped, and who listens is forgotten, as it holds this."""
         if self._watch is not None:
             self._watch.close()
             self._watch = None
@@ -73,6 +74,7 @@ class Channel:
         for _, fds in self._queue:
             unixsockets.close_all(fds)
         self._queue.clear()
+        self._on_message, self._on_gone = _no_message, _nobody
 
     def _flush(self) -> None:
         assert self._watch is not None
@@ -129,5 +131,14 @@ class Channel:
             self._end(str(error))
 
     def _end(self, why: str) -> None:
+        on_gone = self._on_gone
         self.close()
-        self._on_gone(why)
+        on_gone(why)
+
+
+def _no_message(message: FromClient, fds: tuple[int, ...]) -> None:
+    """Takes a message behind the end: there is none."""
+
+
+def _nobody(why: str) -> None:
+    """Is told of an end behind the end."""

@@ -65,7 +65,8 @@ class ClientFront:
         self._appends: dict[int, tuple[Append, Callable[[str], None]]] = {}
         self._last_token = 0
         self._tickets: set[Ticket] = set()
-        self._copies = SharedCopies(shared_directory, self._copy)
+        self._shared_directory = shared_directory
+        self._copies: SharedCopies | None = None
 
     # -- what the client says ---------------------------------------------
 
@@ -200,6 +201,8 @@ class ClientFront:
         on_failed: Callable[[str], None],
     ) -> None:
         """Have a helper copy an object."""
+        if self._copies is None:
+            self._copies = SharedCopies(self._shared_directory, self._copy)
         self._copies.make(shipped, number, job_id, on_copied, on_failed)
 
     def begin_remote(
@@ -254,8 +257,9 @@ class ClientFront:
         for ticket in list(self._tickets):
             self._helpers.cancel(ticket)
         self._tickets.clear()
-        if self._copies.paths:
-            self._helpers.ask(errands.Remove(tuple(self._copies.paths)), (), _nothing)
+        copies, self._copies = self._copies, None  # it holds this
+        if copies is not None:
+            self._helpers.ask(errands.Remove(tuple(copies.paths)), (), _nothing)
 
     def _copy(self, shipped: ShippedObject, path: str, done: Callable[[str], None]) -> None:
         errand = errands.Share(shipped.path, shipped.size, shipped.mode, path)

@@ -27,6 +27,25 @@ from yod.launching import Launching
 from yod.plan.prepared import Prepared
 
 
+class _Parent:
+    """For the PCT: a client as the parent of keepers."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+
+    def send_start(self, number: int, fds: tuple[int, ...]) -> None:
+        """START."""
+        self._channel.send(client.Start(number, has_portals=len(fds) > 2), fds)
+
+    def send_continue(self, number: int) -> None:
+        """CONTINUE."""
+        self._channel.send(client.Continue(number))
+
+    def send_kill_orphans(self, token: int) -> None:
+        """KILL_ORPHANS."""
+        self._channel.send(client.KillOrphans(token))
+
+
 class ClientSession:
     """One client, from its greeting to its end.
 
@@ -66,8 +85,8 @@ class ClientSession:
         self._front: ClientFront | None = None
         self._launching: Launching | None = None
         self._unix_pid = unix_pid
-        self._spawner = ClientSpawner(self._unix_pid, reactor, self)
         self._channel = Channel(reactor, connection, self._received, self._gone)
+        self._spawner = ClientSpawner(unix_pid, reactor, _Parent(self._channel))
         self._timer = reactor.timer(lambda: self._do(self.handle, DeadlineReached()))
 
     def open(self) -> None:
@@ -91,20 +110,6 @@ class ClientSession:
         self._timer.set(self._machine.deadline())
         for action in actions:
             self._perform(action)
-
-    # -- for the PCT: the client as the parent of keepers -------------------
-
-    def send_start(self, number: int, fds: tuple[int, ...]) -> None:
-        """START."""
-        self._channel.send(client.Start(number, has_portals=len(fds) > 2), fds)
-
-    def send_continue(self, number: int) -> None:
-        """CONTINUE."""
-        self._channel.send(client.Continue(number))
-
-    def send_kill_orphans(self, token: int) -> None:
-        """KILL_ORPHANS."""
-        self._channel.send(client.KillOrphans(token))
 
     # -- events in ----------------------------------------------------------
 

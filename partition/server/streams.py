@@ -136,10 +136,11 @@ class ClientOutput:
         tell_written(pieces, self._on_written)
 
     def close(self) -> None:
-        """Stop."""
+        """Stop, and forget who is told: they hold this."""
         self._is_broken = True
         self._queue.clear()
         self._sent.clear()
+        self._on_written, self._on_taken, self._on_broken = _nobody, _nothing, _nobody
 
     def _send(self) -> None:
         """Send what the window allows, many pieces in a packet."""
@@ -163,6 +164,14 @@ class ClientOutput:
                 self._sent_bytes += size
                 room -= size
             self._channel.send(client.Output(self._number, b"".join(packet)))
+
+
+def _nobody(*told: object) -> None:
+    """Is told of output behind the end."""
+
+
+def _nothing() -> None:
+    """Is told behind the end that output was taken."""
 
 
 class ClientInput:

@@ -65,9 +65,6 @@ class State(Enum):
     OVER = "over"
 
 
-Method = Callable[[Any, float], list[Action]]
-
-
 class Session:
     """State machine of one client's session.
 
@@ -80,53 +77,6 @@ class Session:
         self._until: float | None = now + limits.connect_s
         self._failure_status = NEVER_STARTED
         self._error_stream = 2
-        late = (Ready, Refused, NotPrepared, Said, LaunchEnded, LaunchFailed)
-        ends: dict[type[Event], Method] = {ClientGone: self._gone, ServerEnds: self._server_ends}
-        self._table: dict[State, dict[type[Event], Method]] = {
-            State.GREETED: {
-                **ends,
-                Asked: self._asked,
-                NotPrepared: self._not_prepared,
-                Signalled: self._interrupted,
-                DeadlineReached: self._gone,
-                LaunchFailed: self._gone,
-                ServerEnds: self._go_cold_at_end,
-            },
-            State.PREPARING: {
-                **ends,
-                Signalled: self._interrupted,
-                Ready: self._ready,
-                Refused: self._refused,
-                NotPrepared: self._not_prepared,
-                LaunchFailed: self._preparing_failed,
-                DeadlineReached: self._late,
-                ServerEnds: self._go_cold_at_end,
-            },
-            State.SUBMITTING: {
-                **ends,
-                Signalled: self._interrupted,
-                Said: self._said,
-                NotPrepared: self._not_prepared,
-                LaunchFailed: self._submitting_failed,
-                ServerEnds: self._submitting_at_end,
-            },
-            State.RUNNING: {
-                **ends,
-                Signalled: lambda event, now: [PassSignal(event.number)],
-                LaunchEnded: self._ended,
-                LaunchFailed: self._failed,
-            },
-            State.LEAVING: {
-                **dict.fromkeys((*late, Signalled), _ignore),
-                Asked: _ignore,  # it had not read yet what it was told without a request
-                ServerEnds: self._leaves_at_end,
-                ClientGone: self._gone,
-                DeadlineReached: self._gone,
-            },
-            State.OVER: dict.fromkeys(
-                (*late, Signalled, ServerEnds, ClientGone, DeadlineReached), _ignore
-            ),
-        }
 
     def deadline(self) -> float | None:
         """Time of the next ``DeadlineReached``, or None when nothing is timed."""
@@ -139,12 +89,12 @@ class Session:
             PeerProtocolError: a second request.
             IllegalTransition: no such event here; a bug.
         """
-        row = self._table[self.state]
+        row = _TABLE[self.state]
         if type(event) not in row:
             if isinstance(event, Asked):
                 raise PeerProtocolError("client: a second request")
             raise IllegalTransition(self.state, event)
-        return row[type(event)](event, now)
+        return row[type(event)](self, event, now)
 
     def check(self) -> None:
         """Assert the invariants."""
@@ -270,6 +220,64 @@ def _times(limits: Limits) -> client.Times:
     return client.Times.of_seconds(limits.press_s, limits.liveness_s)
 
 
-def _ignore(_: Event, now: float) -> list[Action]:
+def _pass(_: Session, event: Signalled, now: float) -> list[Action]:
+    return [PassSignal(event.number)]
+
+
+def _ignore(_: Session, event: Event, now: float) -> list[Action]:
     """It has come too late."""
     return []
+
+
+Method = Callable[[Session, Any, float], list[Action]]
+
+_LATE = (Ready, Refused, NotPrepared, Said, LaunchEnded, LaunchFailed)
+_ENDS: dict[type[Event], Method] = {
+    ClientGone: Session._gone,
+    ServerEnds: Session._server_ends,
+}
+_TABLE: dict[State, dict[type[Event], Method]] = {
+    State.GREETED: {
+        **_ENDS,
+        Asked: Session._asked,
+        NotPrepared: Session._not_prepared,
+        Signalled: Session._interrupted,
+        DeadlineReached: Session._gone,
+        LaunchFailed: Session._gone,
+        ServerEnds: Session._go_cold_at_end,
+    },
+    State.PREPARING: {
+        **_ENDS,
+        Signalled: Session._interrupted,
+        Ready: Session._ready,
+        Refused: Session._refused,
+        NotPrepared: Session._not_prepared,
+        LaunchFailed: Session._preparing_failed,
+        DeadlineReached: Session._late,
+        ServerEnds: Session._go_cold_at_end,
+    },
+    State.SUBMITTING: {
+        **_ENDS,
+        Signalled: Session._interrupted,
+        Said: Session._said,
+        NotPrepared: Session._not_prepared,
+        LaunchFailed: Session._submitting_failed,
+        ServerEnds: Session._submitting_at_end,
+    },
+    State.RUNNING: {
+        **_ENDS,
+        Signalled: _pass,
+        LaunchEnded: Session._ended,
+        LaunchFailed: Session._failed,
+    },
+    State.LEAVING: {
+        **dict.fromkeys((*_LATE, Signalled), _ignore),
+        Asked: _ignore,  # it had not read yet what it was told without a request
+        ServerEnds: Session._leaves_at_end,
+        ClientGone: Session._gone,
+        DeadlineReached: Session._gone,
+    },
+    State.OVER: dict.fromkeys(
+        (*_LATE, Signalled, ServerEnds, ClientGone, DeadlineReached), _ignore
+    ),
+}

@@ -312,6 +312,11 @@ class Keeper:
             self._watch.close()
             self._watch = None
             self._control.close()
+            self._on_streams = _no_streams  # who takes them holds this
+
+
+def _no_streams(*_: object) -> None:
+    """Takes streams behind the end: there are none."""
 
 
 def _own_streams(

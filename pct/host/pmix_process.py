@@ -161,6 +161,7 @@ class PmixServer:
         self._timer.close()
         self.keeper.close()
         self._give_back()
+        self._on_message = self._on_end = self._say = _nobody
 
     def _take_streams(
         self, rank: int, stdin: int | None, stdout: int, stderr: int, socket: int | None
@@ -222,7 +223,9 @@ class PmixServer:
                 self._slices.start(0, work, lambda _: self._ended(report))
 
     def _ended(self, report: wire.Report) -> None:
-        self._on_end(report, f"its process failed: {self._why}")
+        on_end = self._on_end
+        self._on_message = self._on_end = self._say = _nobody  # who takes them holds this
+        on_end(report, f"its process failed: {self._why}")
 
     def _explain(self, report: wire.RankEnded) -> str:
         text = how_it_ended(report.wait_status)
@@ -243,7 +246,8 @@ class PmixServer:
             self._socket = None
             self._buffer.clear()
             self._unread.clear()
-        for output in self._outputs:
+        outputs, self._outputs = self._outputs, []
+        for output in outputs:
             output.close()
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import random
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from tests.support import uncollected_server
 from tests.support.own_server import NEVER_COLD, OwnServer, own_server
-from tests.support.partition import BIN, finish
+from tests.support.partition import BIN, ROOT, finish
+from tests.support.place import Place
 from tests.support.wait import LIMIT_S, wait_until
 
 __all__ = ["own_server"]
@@ -43,6 +46,17 @@ def test_in_turn(own_server: OwnServer, count: int):
     own_server.wait_idle()
     assert own_server.descriptors() == descriptors
     assert resident_kib(own_server) <= kib + GROWTH_KIB
+
+
+def test_what_a_launch_was_made_of_does_not_wait_for_the_garbage_collector(place: Place):
+    command = [sys.executable, "-m", uncollected_server.__name__]
+    with OwnServer(place, {"PYTHONPATH": str(ROOT)}, command) as server:
+        for program in ("true", "echo out; exit 3", "kill -9 $$"):
+            server.yod("-sz", "3", "sh", "-c", program, env=NEVER_COLD)
+        server.yod("-sz", "2", "/no/such/program", env=NEVER_COLD)
+        server.wait_idle()
+        server.daemon.stop()
+        assert server.daemon.text().splitlines()[-1] == uncollected_server.SAID
 
 
 KINDS = {
