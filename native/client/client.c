@@ -306,7 +306,32 @@ static bool give_up (struct client *client)
     snprintf (client->message, sizeof (client->message),
               "no request can be sent to the launch server (process %u): %s",
               client->server, strerror (errno));
-    close (client->socket);
+    return false;
+}
+
+/* Make the request while the server takes the connection: both take time. It
+ * is sent to a server for us alone. */
+static bool send_request (struct client *client, int argc, char *argv[],
+                          unsigned closed)
+{
+    int hello_ms = cold_is_forbidden () ? PATIENT_MS : PLACE_HELLO_MS;
+    struct wire_hello hello;
+
+    if (!request_make (argc, argv, signals_ignored (), closed,
+                       client->stand_in >= 0))
+        return give_up (client);
+    if (!place_meet (client->socket, client->server, &hello, hello_ms,
+                     client->message))
+        return false;
+    client->server = hello.server;
+    client->liveness_ms = hello.liveness_ms;
+    client->signals.press_ms = hello.press_ms;
+    if (!signals_take (&client->signals))
+        return give_up (client);
+    if (request_send (client->socket))
+        return true;
+    give_up (client);
+    signals_give_back (&client->signals);
     return false;
 }
 
@@ -316,26 +341,20 @@ static bool give_up (struct client *client)
 static bool ask (struct client *client, int argc, char *argv[],
                  unsigned closed)
 {
-    int hello_ms = cold_is_forbidden () ? PATIENT_MS : PLACE_HELLO_MS;
-    struct wire_hello hello;
+    bool is_sent;
 
-    client->socket = place_connect (&hello, hello_ms, client->message);
+    client->socket = place_connect (&client->server, client->message);
     if (client->socket < 0)
         return false;
-    client->server = hello.server;
-    client->liveness_ms = hello.liveness_ms;
-    client->signals.press_ms = hello.press_ms;
+    is_sent = send_request (client, argc, argv, closed);
+    request_drop ();
+    if (!is_sent) {
+        close (client->socket);
+        return false;
+    }
     client->box.socket = client->socket;
     for (uint32_t i = 0; i < 2; i++)
         output_open (&client->outputs[i], i + 1);
-    if (!signals_take (&client->signals))
-        return give_up (client);
-    if (!request_send (client->socket, argc, argv, client->signals.ignored,
-                       closed, client->stand_in >= 0)) {
-        give_up (client);
-        signals_give_back (&client->signals);
-        return false;
-    }
     raise_descriptors (client);
     return true;
 }

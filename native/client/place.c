@@ -131,7 +131,7 @@ static bool is_plain_user (void)
            && group == effective_group && group == saved_group;
 }
 
-static bool is_of_our_user (int fd, pid_t *server, char why[])
+static bool is_of_our_user (int fd, uint32_t *server, char why[])
 {
     struct ucred peer = { 0 };
     socklen_t size = sizeof (peer);
@@ -139,7 +139,7 @@ static bool is_of_our_user (int fd, pid_t *server, char why[])
     if (getsockopt (fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0
         || peer.uid != getuid ())
         return refuse (why, "the socket is another user's");
-    *server = peer.pid;
+    *server = (uint32_t) peer.pid;
     return true;
 }
 
@@ -152,7 +152,7 @@ static bool is_hello (const struct wire_hello *hello)
 }
 
 static bool read_hello (int fd, int hello_ms, struct wire_hello *hello,
-                        pid_t server, char why[])
+                        uint32_t server, char why[])
 {
     struct pollfd readable = { .fd = fd, .events = POLLIN };
     int64_t until = clock_ms () + hello_ms, left;
@@ -164,11 +164,11 @@ static bool read_hello (int fd, int hello_ms, struct wire_hello *hello,
         n = poll (&readable, 1, left > 0 ? (int) left : 0);
     } while (n < 0 && errno == EINTR && left > 0);
     if (n <= 0)
-        return refuse (why, "the launch server (process %d) does not answer",
+        return refuse (why, "the launch server (process %u) does not answer",
                        server);
     n = recv (fd, packet, sizeof (packet), 0);
     if (n <= 0)
-        return refuse (why, "the launch server (process %d) takes no more "
+        return refuse (why, "the launch server (process %u) takes no more "
                             "launches now: launches_count is reached, or no "
                             "descriptor is left", server);
     if (n == sizeof (*hello))
@@ -202,12 +202,10 @@ static bool is_of_our_world (const struct wire_hello *hello, char why[])
     return true;
 }
 
-int place_connect (struct wire_hello *hello, int hello_ms,
-                   char why[PLACE_WHY_ROOM])
+int place_connect (uint32_t *server, char why[PLACE_WHY_ROOM])
 {
     const char *chosen = getenv ("YOD_LAUNCH_SERVER");
     char directory[PATH_MAX];
-    pid_t server = 0;
     int fd;
 
     if (chosen && strcmp (chosen, "cold") == 0) {
@@ -223,10 +221,15 @@ int place_connect (struct wire_hello *hello, int hello_ms,
         refuse (why, "no launch server; `yodctl up` starts one");
         return -1;
     }
-    if (is_of_our_user (fd, &server, why)
-        && read_hello (fd, hello_ms, hello, server, why)
-        && is_of_our_world (hello, why))
+    if (is_of_our_user (fd, server, why))
         return fd;
     close (fd);
     return -1;
+}
+
+bool place_meet (int socket, uint32_t server, struct wire_hello *hello,
+                 int hello_ms, char why[PLACE_WHY_ROOM])
+{
+    return read_hello (socket, hello_ms, hello, server, why)
+           && is_of_our_world (hello, why);
 }

@@ -28,6 +28,11 @@ struct request {
     struct wire_limit limits[N_LIMITS];
 } __attribute__ ((packed));
 
+static struct {
+    struct request request;
+    int fds[2];                         /* the strings, the directory */
+} made = { .fds = { -1, -1 } };
+
 /* --- the strings --------------------------------------------------------- */
 
 static bool write_whole (int fd, const char *data, size_t size)
@@ -97,28 +102,34 @@ static bool fill (int fd, char *argv[], size_t n_arguments,
                                           | F_SEAL_SHRINK | F_SEAL_SEAL) == 0;
 }
 
-/* Our own file is not what the user limits by `ulimit -f`. */
+/* Our own file is not what the user limits by `ulimit -f`. Where it is larger
+ * than even the hard limit allows, the write says so, and no signal. */
 static int make_strings (char *argv[], size_t n_arguments, size_t n_variables)
 {
+    struct sigaction ignore = { .sa_handler = SIG_IGN }, action;
     struct rlimit before, raised;
-    bool is_raised;
+    bool is_limited;
     int problem = 0;
     int fd = memfd_create ("yod-invocation", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
     if (fd < 0)
         return -1;
-    is_raised = getrlimit (RLIMIT_FSIZE, &before) == 0
-                && before.rlim_cur != before.rlim_max;
-    raised = (struct rlimit) { before.rlim_max, before.rlim_max };
-    if (is_raised)
+    is_limited = getrlimit (RLIMIT_FSIZE, &before) == 0
+                 && before.rlim_cur != RLIM_INFINITY;
+    if (is_limited) {
+        raised = (struct rlimit) { before.rlim_max, before.rlim_max };
         setrlimit (RLIMIT_FSIZE, &raised);
+        sigaction (SIGXFSZ, &ignore, &action);
+    }
     if (!fill (fd, argv, n_arguments, n_variables)) {
         problem = errno;
         close (fd);
         fd = -1;
     }
-    if (is_raised)
+    if (is_limited) {
+        sigaction (SIGXFSZ, &action, NULL);
         setrlimit (RLIMIT_FSIZE, &before);
+    }
     errno = problem;
     return fd;
 }
@@ -159,16 +170,48 @@ static uint64_t soft_limit (int resource)
     return limit.rlim_cur;
 }
 
-static bool send_packet (int socket, const struct request *request,
-                         const int fds[2])
+bool request_make (int argc, char *argv[], uint64_t ignored, unsigned closed,
+                   bool has_stand_in)
+{
+    /* Python ignores these two for itself, and so yod-cold cannot tell. */
+    uint64_t untold = (uint64_t) 1 << (SIGPIPE - 1)
+                      | (uint64_t) 1 << (SIGXFSZ - 1);
+    size_t n_arguments = argc > 0 ? (size_t) argc : 0;
+    size_t n_variables = count_strings (environ);
+
+    if (n_arguments == 0 || n_arguments > WIRE_STRINGS_MAX
+        || n_variables > WIRE_STRINGS_MAX) {
+        errno = E2BIG;
+        return false;
+    }
+    made.request.head = (struct wire_request) {
+        .head = { .kind = CLIENT_REQUEST, .value = WIRE_VERSION },
+        .umask = present_umask (),
+        .stdio = describe_streams (closed, has_stand_in),
+        .ignored = ignored & ~untold,
+        .arguments = (uint32_t) n_arguments,
+        .variables = (uint32_t) n_variables,
+        .limits = N_LIMITS,
+    };
+    for (size_t i = 0; i < N_LIMITS; i++)
+        made.request.limits[i] = (struct wire_limit) {
+            (uint32_t) LIMITS[i], soft_limit (LIMITS[i]),
+        };
+    made.fds[0] = make_strings (argv, n_arguments, n_variables);
+    if (made.fds[0] >= 0)
+        made.fds[1] = open (".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return made.fds[1] >= 0;
+}
+
+bool request_send (int socket)
 {
     union {
         char room[CMSG_SPACE (2 * sizeof (int))];
         struct cmsghdr align;
     } control = { 0 };
     struct iovec bytes = {
-        .iov_base = (void *) request,
-        .iov_len = sizeof (*request),
+        .iov_base = &made.request,
+        .iov_len = sizeof (made.request),
     };
     struct msghdr message = {
         .msg_iov = &bytes,
@@ -182,52 +225,21 @@ static bool send_packet (int socket, const struct request *request,
     header->cmsg_level = SOL_SOCKET;
     header->cmsg_type = SCM_RIGHTS;
     header->cmsg_len = CMSG_LEN (2 * sizeof (int));
-    memcpy (CMSG_DATA (header), fds, 2 * sizeof (int));
+    memcpy (CMSG_DATA (header), made.fds, 2 * sizeof (int));
     do
         sent = sendmsg (socket, &message, MSG_NOSIGNAL);
     while (sent < 0 && errno == EINTR);
-    return sent == sizeof (*request);
+    return sent == sizeof (made.request);
 }
 
-bool request_send (int socket, int argc, char *argv[], uint64_t ignored,
-                   unsigned closed, bool has_stand_in)
+void request_drop (void)
 {
-    /* Python ignores these two for itself, and so yod-cold cannot tell. */
-    uint64_t untold = (uint64_t) 1 << (SIGPIPE - 1)
-                      | (uint64_t) 1 << (SIGXFSZ - 1);
-    size_t n_arguments = argc > 0 ? (size_t) argc : 0;
-    size_t n_variables = count_strings (environ);
-    struct request request = {
-        .head = {
-            .head = { .kind = CLIENT_REQUEST, .value = WIRE_VERSION },
-            .umask = present_umask (),
-            .stdio = describe_streams (closed, has_stand_in),
-            .ignored = ignored & ~untold,
-            .arguments = (uint32_t) n_arguments,
-            .variables = (uint32_t) n_variables,
-            .limits = N_LIMITS,
-        },
-    };
-    int fds[2], problem;
-    bool is_sent = false;
+    int problem = errno;
 
-    if (n_arguments == 0 || n_arguments > WIRE_STRINGS_MAX
-        || n_variables > WIRE_STRINGS_MAX) {
-        errno = E2BIG;
-        return false;
+    for (int i = 0; i < 2; i++) {
+        if (made.fds[i] >= 0)
+            close (made.fds[i]);
+        made.fds[i] = -1;
     }
-    for (size_t i = 0; i < N_LIMITS; i++)
-        request.limits[i] = (struct wire_limit) {
-            (uint32_t) LIMITS[i], soft_limit (LIMITS[i]),
-        };
-    fds[0] = make_strings (argv, n_arguments, n_variables);
-    fds[1] = fds[0] < 0 ? -1 : open (".", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (fds[1] >= 0)
-        is_sent = send_packet (socket, &request, fds);
-    problem = errno;
-    for (int i = 0; i < 2; i++)
-        if (fds[i] >= 0)
-            close (fds[i]);
     errno = problem;
-    return is_sent;
 }

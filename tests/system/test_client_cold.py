@@ -91,7 +91,7 @@ def test_with_a_server_that_leaves_it_to_the_client(client: Installed, server: S
 def test_where_the_request_is_larger_than_a_file_may_be(client: Installed, server: Server) -> None:
     limit = (resource.RLIMIT_FSIZE, (0, 0))
     process = client.start(*WORDS, preexec_fn=lambda: resource.setrlimit(*limit))
-    server.accept().send(own_hello())
+    server.accept()  # it gives up before it is greeted
     why = f"no request can be sent to the launch server (process {os.getpid()}): File too large"
     assert finish(process) == refused(why)
 
