@@ -3,7 +3,9 @@
     python bench/launch.py [--rounds 15] [--sizes 1,4,16,64] [--write FILE]
 
 Every launcher is given the same work in the same run, with its default options:
-start N processes of `true`, wait for them, exit. A round runs every pair of launcher and size
+start N processes of `true`, wait for them, exit. There are two parts: launchers of this host
+alone, and those that have a daemon for each node, which are started behind the first part, since
+idle daemons take processor time, too. A round runs every pair of launcher and size of its part
 once, in random order, so that a slow phase of the machine affects all alike; the first round
 is not counted. The time is that of the whole command as a shell would measure it.
 
@@ -113,62 +115,78 @@ class Launcher:
         return elapsed
 
 
-def launchers(
-    sizes: Sequence[int], stack: ExitStack, scratch: Path
-) -> tuple[list[Launcher], dict[str, str]]:
-    """The launchers that can run here, with their daemons started; and why others cannot."""
+Absent = dict[str, str]  # a launcher that cannot run here -> why
+
+
+def on_this_host(
+    sizes: Sequence[int], stack: ExitStack, scratch: Path, absent: Absent
+) -> list[Launcher]:
+    """Launchers that have no daemons, or one."""
     found = [Launcher(PYTHON, lambda size: [sys.executable, "-c", "pass"], sizes=[min(sizes)])]
-    absent: dict[str, str] = {}
 
     compiler = os.environ.get("CC", "cc")
     spawn = scratch / "spawn"
     subprocess.run([compiler, "-O2", "-o", str(spawn), str(HERE / "spawn.c")], check=True)
     found.append(Launcher(C, lambda size: [str(spawn), str(size), "true"]))
 
-    # Beside this interpreter first: what is measured is what is installed with it.
-    search = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
-    if yod := shutil.which("yod", path=search):
-        found += launchers_of_yod(yod, sizes, stack, scratch, absent)
+    if yod := installed("yod"):
+        try:
+            host = up(yodctl_beside(yod), stack, scratch / "host")
+            found += of_yod(yod, (WARM, COLD), lambda size: host)
+        except subprocess.CalledProcessError as error:
+            absent[WARM] = f"yodctl up failed: {error.stderr.strip()[-200:]}"
     else:
         absent["yod"] = "it is not installed"
 
-    if mpiexec := shutil.which("mpiexec.hydra", path=search):
+    if mpiexec := installed("mpiexec.hydra"):
         found.append(Launcher(MPIEXEC, lambda size: [mpiexec, "-n", str(size), "true"]))
     else:
         absent[MPIEXEC] = "mpiexec.hydra is not installed"
+    return found
 
+
+def over_nodes(
+    sizes: Sequence[int], stack: ExitStack, scratch: Path, absent: Absent
+) -> list[Launcher]:
+    """Launchers that have a daemon for each node."""
+    found: list[Launcher] = []
+    if yod := installed("yod"):
+        try:
+            yodctl = yodctl_beside(yod)
+            places = {size: partition(yodctl, size, stack, scratch) for size in sizes}
+            found += of_yod(yod, (WARM_PCTS, COLD_PCTS), lambda size: places[size])
+        except subprocess.CalledProcessError as error:
+            absent[WARM_PCTS] = f"yodctl up failed: {error.stderr.strip()[-200:]}"
     if reason := slurm_missing():
         absent[SRUN] = reason
     else:
         slurm = stack.enter_context(Slurm(max(sizes)))
         command = lambda size: ["srun", "-N", str(size), "true"]  # noqa: E731
         found.append(Launcher(SRUN, command, lambda size: slurm.environment, slurm.settle))
-    return found, absent
-
-
-def launchers_of_yod(
-    yod: str, sizes: Sequence[int], stack: ExitStack, scratch: Path, absent: dict[str, str]
-) -> list[Launcher]:
-    """yod on this host and over PCTs, each with a launch server and without."""
-    yodctl = str(Path(yod).with_name("yodctl"))
-    found: list[Launcher] = []
-
-    def add(name: str, environment: Callable[[int], Mapping[str, str]]) -> None:
-        found.append(Launcher(name, lambda size: [yod, "-sz", str(size), "true"], environment))
-
-    try:
-        host = up(yodctl, stack, scratch / "host")
-        add(WARM, lambda size: host | IS_WARM)
-        add(COLD, lambda size: host | IS_COLD)
-    except subprocess.CalledProcessError as error:
-        absent[WARM] = f"yodctl up failed: {error.stderr.strip()[-200:]}"
-    try:
-        places = {size: partition(yodctl, size, stack, scratch) for size in sizes}
-        add(WARM_PCTS, lambda size: places[size] | IS_WARM)
-        add(COLD_PCTS, lambda size: places[size] | IS_COLD)
-    except subprocess.CalledProcessError as error:
-        absent[WARM_PCTS] = f"yodctl up failed: {error.stderr.strip()[-200:]}"
     return found
+
+
+def installed(name: str) -> str | None:
+    """The command's path, beside this interpreter first: what is measured is installed with it."""
+    beside = Path(sys.executable).parent
+    return shutil.which(name, path=f"{beside}{os.pathsep}{os.environ.get('PATH', '')}")
+
+
+def yodctl_beside(yod: str) -> str:
+    """The command of the same installation."""
+    return str(Path(yod).with_name("yodctl"))
+
+
+def of_yod(
+    yod: str, names: tuple[str, str], environment: Callable[[int], Mapping[str, str]]
+) -> list[Launcher]:
+    """yod with a launch server, and without, in an environment that finds its partition."""
+    command = lambda size: [yod, "-sz", str(size), "true"]  # noqa: E731
+    warm, cold = names
+    return [
+        Launcher(warm, command, lambda size: {**environment(size), **IS_WARM}),
+        Launcher(cold, command, lambda size: {**environment(size), **IS_COLD}),
+    ]
 
 
 def partition(
@@ -250,8 +268,9 @@ def report(times: Times, absent: Mapping[str, str], sizes: Sequence[int], rounds
         "# Launch time of `true`",
         "",
         f"Milliseconds of the whole command: **median** (min..max) of {rounds} rounds, in one",
-        "run, interleaved, default options, hold at entry and PMI on. Warm: with the launch server",
-        "that `yodctl up` starts.",
+        "run, default options, hold at entry and PMI on. Interleaved: first the launchers of this",
+        "host alone, then, with their daemons up, those over PCTs and Slurm's. Warm: with the",
+        "launch server that `yodctl up` starts.",
         "",
         *table(["", *head], [[name, *(cell(name, size) for size in sizes)] for name in names]),
         "",
@@ -346,10 +365,14 @@ def main() -> None:
     sizes = [int(word) for word in options.sizes.split(",")]
     # A terminated measurement still ends the daemons that it has started.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    with ExitStack() as stack:
-        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="yod-bench-")))
-        found, absent = launchers(sizes, stack, scratch)
-        text = report(measure(found, sizes, options.rounds), absent, sizes, options.rounds)
+    times: Times = {}
+    absent: Absent = {}
+    for part in (on_this_host, over_nodes):
+        with ExitStack() as stack:
+            scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="yod-bench-")))
+            found = part(sizes, stack, scratch, absent)
+            times |= measure(found, sizes, options.rounds)
+    text = report(times, absent, sizes, options.rounds)
     print(text)
     if options.write:
         results.write(options.write, text)
