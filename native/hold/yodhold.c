@@ -12,7 +12,7 @@
  *
  * It first makes itself unseen: the environment array is edited in place, as
  * `main` and shells hold pointers into it that are older than anything that
- * unsetenv could change. Then it tells the keeper, and reads one byte from
+ * unsetenv could change. Then it tells the keeper, and awaits one byte from
  * the go pipe; end of file means that the job is over before its start.
  *
  * Its destructor makes no system call: a program may have forbidden itself any
