@@ -178,7 +178,7 @@ class GiveLine(JobAction, frozen=True):
 
 
 class LetSpread(JobAction, frozen=True):
-    """Tell later what becomes of the ranks, except what they write.
+    """Look later at what becomes of the ranks, and at what they write.
 
     A signal that ends them is on its way to other nodes, whose turn is first where nodes share
     processors.

@@ -51,7 +51,7 @@ class Keeper:
     ``RankStarted``; from then on they belong to the callee. They do not block.
 
     Attributes:
-        unix_pid: the keeper's process; 0: not known yet.
+        unix_pid: the keeper's process; 0: not known yet, or it has ended.
     """
 
     def __init__(
@@ -78,6 +78,8 @@ class Keeper:
         self._unsent: deque[bytes] = deque()
         self._fault = ""  # why it will be lost
         self._is_orphan = False  # nobody will tell of its exit
+        self._is_resting = False
+        self._wait_status: int | None = None  # of a process that has ended meanwhile
         self._watch: Watch | None = reactor.watch(control.fileno(), self._receive)
 
     @classmethod
@@ -151,6 +153,10 @@ class Keeper:
     def ended(self, wait_status: int) -> None:
         """Its process has ended: it is lost, unless its last words are that nothing is left."""
         self._number = None
+        self.unix_pid = 0  # the number may become another's
+        if self._is_resting:
+            self._wait_status = wait_status
+            return
         while self._receive_one():
             pass
         self._hang_up()
@@ -208,6 +214,14 @@ class Keeper:
             with suppress(OSError):
                 os.kill(self.unix_pid, signal.SIGKILL)
 
+    def rest(self, is_resting: bool) -> None:
+        """Leave what it reports, and its end, until later; or look at that now, and go on."""
+        self._is_resting = is_resting
+        self._look()
+        wait_status, self._wait_status = self._wait_status, None
+        if wait_status is not None:
+            self.ended(wait_status)
+
     def close(self) -> None:
         """Hang up: the keeper kills all its processes and exits. No further event is reported."""
         self._continue()
@@ -226,7 +240,6 @@ class Keeper:
         self._flush()
 
     def _flush(self) -> None:
-        assert self._watch is not None
         try:
             while self._unsent:
                 self._control.send(self._unsent[0], _socket.MSG_NOSIGNAL)
@@ -235,7 +248,12 @@ class Keeper:
             pass
         except OSError:  # it has ended; its exit is reported
             self._unsent.clear()
-        self._watch.set(self._receive, self._flush if self._unsent else None)
+        self._look()
+
+    def _look(self) -> None:
+        if self._watch is not None:
+            on_readable = None if self._is_resting else self._receive
+            self._watch.set(on_readable, self._flush if self._unsent else None)
 
     def _receive(self) -> None:
         """Read some packets. The socket stays readable while it has more."""

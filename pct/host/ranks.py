@@ -81,8 +81,7 @@ class JobRanks:
         self._map_fd = -1  # the file for the ranks' map
         self._mounts: Mounts | None = None  # there are none
         self._untold: list[JobEvent] = []
-        self._tells_from = 0.0  # no earlier, on the loop's clock
-        self._later: Timer | None = None  # none has had to wait
+        self._spreading: Timer | None = None  # no signal has had to spread
         self._began_unix_s = time.time()
 
     # -- keepers ----------------------------------------------------------
@@ -133,10 +132,18 @@ class JobRanks:
             keeper.signal(signal_number)
 
     def let_spread(self, spread_s: float) -> None:
-        """Tell what happens to the ranks in so many seconds at the soonest."""
-        if self._later is None:
-            self._later = self._reactor.timer(self._tell)
-        self._tells_from = self._reactor.monotonic() + spread_s
+        """For so many seconds do not look at what keepers and ranks say, nor wake up for it."""
+        if self._spreading is None:
+            self._spreading = self._reactor.timer(self._look_again)
+        self._spreading.set(self._reactor.monotonic() + spread_s)
+        for keeper in self._keepers.values():
+            keeper.rest(True)
+        self._look_at_outputs()
+
+    def _look_again(self) -> None:
+        for keeper in list(self._keepers.values()):  # one that is lost leaves
+            keeper.rest(False)
+        self._look_at_outputs()
 
     def let_die(self, ranks: Iterable[int]) -> None:
         """Let signals end ranks that are held before their end."""
@@ -215,9 +222,12 @@ class JobRanks:
     def pause(self, stream: int, is_paused: bool) -> None:
         """Stop or resume reading a stream of the ranks."""
         self._paused = self._paused | {stream} if is_paused else self._paused - {stream}
-        for (_, number), pipe in self._outputs.items():
-            if number == stream:
-                pipe.pause(is_paused)
+        self._look_at_outputs()
+
+    def _look_at_outputs(self) -> None:
+        is_spreading = self._spreading is not None and self._spreading.at is not None
+        for (_, stream), pipe in self._outputs.items():
+            pipe.pause(is_spreading or stream in self._paused)
 
     def hold_output(self, rank: int | None, is_on: bool) -> None:
         """Read what the pipes of a rank, or of all, have now, and no more; or read all again.
@@ -311,16 +321,11 @@ class JobRanks:
     def _happened(self, event: JobEvent) -> None:
         """Tell it with all else that happens in this turn of the loop: much ends together."""
         if not self._untold:
-            if self._later is not None and self._reactor.monotonic() < self._tells_from:
-                self._later.set(self._tells_from)
-            else:
-                self._reactor.call_soon(self._tell)
+            self._reactor.call_soon(self._tell)
         self._untold.append(event)
 
     def _tell(self) -> None:
         untold, self._untold = self._untold, []
-        if self._later is not None:
-            self._later.set(None)
         if untold:
             self._handle(events.Several(self._job_id, tuple(untold)))
 
@@ -346,8 +351,8 @@ class JobRanks:
     def close(self) -> None:
         """Hang up on every keeper, which then ends its ranks; give everything back."""
         self._untold.clear()
-        if self._later is not None:
-            self._later.close()
+        if self._spreading is not None:
+            self._spreading.close()
         calls: list[Callable[[], None]] = [self._inputs.close]
         calls += [pipe.close for pipe in self._shared.values()]
         calls += [output.close for output in self._outputs.values()]
