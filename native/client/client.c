@@ -317,7 +317,8 @@ static bool send_request (struct client *client, int argc, char *argv[],
     int hello_ms = cold_is_forbidden () ? PATIENT_MS : PLACE_HELLO_MS;
     struct wire_hello hello;
 
-    if (!request_make (argc, argv, signals_ignored (), closed,
+    client->signals.ignored = signals_ignored ();
+    if (!request_make (argc, argv, client->signals.ignored, closed,
                        client->stand_in >= 0))
         return give_up (client);
     if (!place_meet (client->socket, client->server, &hello, hello_ms,

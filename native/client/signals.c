@@ -58,7 +58,6 @@ bool signals_take (struct signals *signals)
     sigset_t ours, blocked;
 
     sigprocmask (SIG_SETMASK, NULL, &signals->before);
-    signals->ignored = signals_ignored ();
     sigemptyset (&ours);
     add_wanted (signals, &ours, ENDING, COUNT (ENDING));
     add_wanted (signals, &ours, PASSED, COUNT (PASSED));

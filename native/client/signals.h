@@ -33,7 +33,7 @@ struct signals {
 /* Which signals are ignored: bit n - 1 stands for signal n. */
 uint64_t signals_ignored (void);
 
-/* Take the signals over.
+/* Take the signals over. `ignored` is what signals_ignored has told.
  *   false   there is no descriptor; nothing has changed
  */
 bool signals_take (struct signals *signals);

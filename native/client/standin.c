@@ -115,13 +115,14 @@ static void be_yod (pid_t stand_in, struct signals *signals)
 
 int standin_begin (void)
 {
-    struct signals signals = { .fd = -1, .ignored = signals_ignored () };
+    struct signals signals = { .fd = -1 };
     pid_t stand_in = getpid (), yod;
     int ends[2];
 
     unsetenv (STANDIN_VARIABLE);
     if (tcgetattr (0, &modes) != 0 || pipe2 (ends, O_CLOEXEC | O_NONBLOCK) != 0)
         return -1;
+    signals.ignored = signals_ignored ();
     if (!signals_take (&signals)) {
         close (ends[0]);
         close (ends[1]);
