@@ -22,8 +22,27 @@ static void end_unstarted (struct keeper *k, size_t index)
     report->value = 126 << 8;
 }
 
+static bool is_for_debuggers (const struct keeper *k, size_t index)
+{
+    return k->spec->ranks[index].program->hold == HOLD_FOR_DEBUGGERS;
+}
+
+/* A rank that waits for no other finds its byte in the pipe, if it is held by
+ * preload: it tells that it is at its entry, and goes on. */
+static void let_go_ahead (struct keeper *k)
+{
+    static const char go;
+
+    if (k->spec->is_alone && k->spec->n_ranks == 1
+        && !(k->spec->ranks[0].flags & RANK_IS_TRACED)
+        && !is_for_debuggers (k, 0))
+        k->is_ahead = write (k->starter.go_writer, &go, 1) == 1;
+}
+
 void hold_start_some (struct keeper *k)
 {
+    if (k->n_started == 0)
+        let_go_ahead (k);
     for (int i = 0; i < START_BATCH && k->n_started < k->spec->n_ranks; i++) {
         size_t index = k->n_started++;
         struct rank *rank = &k->ranks[index];
@@ -37,11 +56,6 @@ void hold_start_some (struct keeper *k)
             k->has_children = true;
         }
     }
-}
-
-static bool is_for_debuggers (const struct keeper *k, size_t index)
-{
-    return k->spec->ranks[index].program->hold == HOLD_FOR_DEBUGGERS;
 }
 
 static void release (struct keeper *k, size_t index)
@@ -60,7 +74,7 @@ static void release (struct keeper *k, size_t index)
         && rank->how == HELD_TRACE)
         return;
     if (rank->how == HELD_PRELOAD)
-        k->go_owed++;
+        k->go_owed += !k->is_ahead;
     else if (rank->how == HELD_TRACE)
         trace_release (rank->unix_pid);
     else

@@ -54,6 +54,7 @@ struct keeper {
     int64_t ended_at_ms;                /* the first whose end is to be sent */
     bool is_go;
     size_t go_owed;                     /* bytes that the pipe has not taken */
+    bool is_ahead;                      /* the byte of the only rank is there */
     int64_t hang_up_ms;                 /* monotonic: hang up again; 0: do not */
     bool is_stopped;                    /* all descendants, by SIGSTOP */
     bool has_spared;                    /* tracers have had their time */
