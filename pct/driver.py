@@ -206,14 +206,12 @@ class Driver:
     def _perform(self, actions: list[Action]) -> None:
         """Carry out what the node has decided, each action on behalf of its job.
 
-        Its deadline may have changed as well, also where there is nothing to carry out.
+        Its deadline may have changed as well, also where there is nothing to carry out. What an
+        action leads to is carried out within, so the timer is set when the first list is done.
 
         When an action raises, the job's remaining actions are skipped, here and in the lists
         that led here: its machine has given up the plan that they belong to.
         """
-        self._timer.set(self._node.deadline())
-        if not actions:
-            return
         passed_over: set[int] = set()
         self._performing.append(passed_over)
         try:
@@ -223,6 +221,8 @@ class Driver:
                     self._run_for(job_id, self._perform_one, action)
         finally:
             self._performing.pop()
+            if not self._performing:
+                self._timer.set(self._node.deadline())
 
     def _run_for(self, job_id: int, call: Callable[[*_T], None], *arguments: *_T) -> None:
         """Do something for a job (0: for the node), which also owns what it asks of the loop."""

@@ -304,8 +304,7 @@ class Reactor:
         """Run until :meth:`stop`."""
         self._stopped = False
         while not self._stopped:
-            due = self.deadline()
-            self.run_once(-1.0 if due is None else max(0.0, due - self.monotonic()))
+            self._turn(None)
 
     def stop(self) -> None:
         """Make :meth:`run` return after the present callback."""
@@ -313,10 +312,16 @@ class Reactor:
 
     def run_once(self, timeout_s: float) -> None:
         """Wait at most so long (-1: for ever), then handle all that is ready or due."""
+        self._turn(timeout_s)
+
+    def _turn(self, timeout_s: float | None) -> None:
+        """As :meth:`run_once`; None: wait until the next deadline, as the calls below leave it."""
         for _ in range(len(self._soon)):
             self.run_for(*self._soon.popleft())
         if self._soon or self._idle:
             timeout_s = 0.0
+        elif timeout_s is None:
+            timeout_s = self._until_due_s()
         began = self._clock()
         ready = self._epoll.poll(min(timeout_s, WAIT_MAX_S))
         self._waited_s = self._clock() - began
@@ -329,6 +334,12 @@ class Reactor:
         for timer in self._deadlines.due(now):
             if (at := timer.at) is not None and at <= now:  # else an earlier one has changed it
                 timer._due()
+
+    def _until_due_s(self) -> float:
+        if self._stopped:
+            return 0.0
+        due = self._deadlines.earliest()
+        return -1.0 if due is None else max(0.0, due - self.monotonic())
 
     def close(self) -> None:
         """Close the descriptors, and restore the signal handlers.

@@ -137,6 +137,29 @@ def test_another_loop_can_host_this_one(reactor, pipes):
 # -- call_soon -------------------------------------------------------------
 
 
+def test_the_loop_waits_in_the_turn_in_which_it_makes_its_calls(reactor, pipes, monkeypatch):
+    (read, write), waits = pipes(), []
+    poll = reactor._epoll.poll
+
+    class Epoll:
+        def poll(self, timeout_s: float) -> list[tuple[int, int]]:
+            waits.append(timeout_s)
+            os.write(write, b"x")
+            return poll(0.0)
+
+    reactor.watch(read, reactor.stop)
+    monkeypatch.setattr(reactor, "_epoll", Epoll())
+    reactor.call_soon(lambda: None)
+    reactor.run()
+    monkeypatch.undo()
+    assert waits == [-1.0]
+
+
+def test_a_call_that_stops_the_loop_is_its_last(reactor):
+    reactor.call_soon(reactor.stop)
+    reactor.run()
+
+
 def test_calls_made_soon_come_in_order_before_the_next_wait(reactor, clock):
     seen = []
     reactor.call_soon(lambda: seen.append(1))
