@@ -15,7 +15,7 @@ from native.errors import UsageError, YodError
 from native.host import stdio
 from native.waitstatus import FAILED, SIGNAL_BASE, WRONG_USAGE
 
-PLAIN = ("cancel", "list", "wait")  # beside `submit`
+PLAIN = ("cancel", "list", "show", "signal", "wait")  # beside `submit`
 
 
 def main() -> NoReturn:

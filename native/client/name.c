@@ -46,5 +46,12 @@ int name_failure (void)
 
 bool name_is_for_server (int argc, char *argv[])
 {
-    return !is_yodjob || (argc > 1 && strcmp (argv[1], "submit") == 0);
+    static const char *const words[] = {
+        "submit", "list", "show", "signal", "cancel",
+    };
+
+    for (size_t i = 0; argc > 1 && i < sizeof (words) / sizeof (words[0]); i++)
+        if (strcmp (argv[1], words[i]) == 0)
+            return true;
+    return !is_yodjob;
 }

@@ -1,7 +1,7 @@
 /* name.h - which command this is. The same program is installed as both.
  *
- * `yod` launches. `yodjob` is about jobs: a launch server does `yodjob submit`
- * for it, which scripts call in loops; all else is done in Python (cold.h).
+ * `yod` launches. `yodjob` is about jobs: a launch server does those commands
+ * for it that scripts call in loops; all else is done in Python (cold.h).
  */
 #ifndef YOD_CLIENT_NAME_H
 #define YOD_CLIENT_NAME_H

@@ -9,25 +9,24 @@ import time
 import click
 
 from native import limits
-from native.errors import PartitionError, UsageError
+from native.errors import UsageError
 from native.host import stdio
 from native.text import shown
 from native.waitstatus import FAILED
 from native.wire import job
-from native.wire.batch import LimitTime, Prioritise, Row, SignalScript
+from native.wire.batch import LimitTime, Prioritise
 from partition.batch import show as batch_show
 from partition.batch.attaching import attach as attach_to
 from partition.batch.elements import numbered
 from partition.batch.ids import Asked
 from partition.commands import plain
-from partition.commands.plain import ask_here, demand_done, say_trouble, suspended, user_name
-from partition.commands.printing import print_json, print_lines
-from partition.commands.words import JSON, PARTITION, takes_ids
-from partition.jobs import show
-from partition.jobs.ask import Answer, Silent, ask
+from partition.commands.plain import ask_here, demand_done, say_trouble
+from partition.commands.printing import print_lines
+from partition.commands.words import JSON, PARTITION, takes, takes_ids
+from partition.jobs.ask import Answer
 from partition.submit.directives import changed_time
+from partition.submit.options import EVENTS
 from partition.submit.terms import points, priority_of
-from yod.plan.signals import number_of
 
 
 @click.command()
@@ -59,50 +58,17 @@ def attach(job_id: str, partition: str, ranks: str | None, follows: bool) -> Non
 @JSON
 def show_all(is_json: bool, partition: str) -> None:
     """Show your jobs on this host and all batch jobs, a line for each."""
-    plain.show_all(is_json, partition)
+    plain.show_all(is_json, partition, None)
 
 
 @click.command("show")
-@click.option("--events", "has_events", is_flag=True, help="What has happened to them.")
+@takes({"has_events": EVENTS})
 @PARTITION
 @JSON
 @takes_ids
 def show_some(job_ids: tuple[str, ...], is_json: bool, has_events: bool, partition: str) -> None:
     """Show all that is known of jobs."""
-    in_force = limits.load(os.environ)
-    asked = Asked(job_ids, partition, in_force)
-    rows = {str(row.job_id): row for row in asked.rows()}
-    say_trouble(asked)
-    others = [job_id for job_id in job_ids if job_id not in rows]
-    events = {job_id: asked.events(int(job_id)) for job_id in asked.ids} if has_events else {}
-    answers = []
-    for answer in ask(others, job.Show(), in_force.job_answer_s):
-        if answer.silent is Silent.UNKNOWN and "." in answer.id:
-            for row in past_of(asked, answer.id, 1):
-                rows[answer.id] = row
-                events[answer.id] = batch_show.happened(row) if has_events else []
-        if not (answer.silent is Silent.UNKNOWN and (answer.id in rows or events.get(answer.id))):
-            answers.append(answer)
-    answers = _with_allocations(answers, partition, in_force)
-    known = [answer for answer in answers if isinstance(answer.reply, job.Shown)]
-    now = time.time()
-    if is_json:
-        records = [batch_show.record(row) for row in rows.values()]
-        records += [show.record(answer, user_name, now) for answer in known]
-        if has_events:
-            told = {job_id: batch_show.event_records(some) for job_id, some in events.items()}
-            print_json({"jobs": records, "events": told})
-        else:
-            print_json({"jobs": records})
-    else:
-        for job_id in dict.fromkeys(job_ids):
-            if job_id in rows:
-                print_lines(batch_show.paragraph(rows[job_id], now))
-            for answer in known:
-                if answer.id == job_id and isinstance(answer.reply, job.Shown):
-                    print_lines(show.paragraph(answer.reply, user_name, now))
-            print_lines(batch_show.event_lines(events.get(job_id, ())))
-    demand_done(answers)
+    plain.show_some(job_ids, is_json, has_events, partition)
 
 
 @click.command("why")
@@ -123,37 +89,13 @@ def why_waits(job_ids: tuple[str, ...], partition: str) -> None:
         sys.exit(FAILED)
 
 
-def past_of(asked: Asked, job_id: str, count: int) -> list[Row]:
-    """What the history has of a job, or of a step; nothing where bebopd cannot be asked."""
-    try:
-        return asked.past(job_id, count)
-    except PartitionError:
-        return []
-
-
-def _with_allocations(
-    answers: list[Answer], partition: str, in_force: limits.Limits
-) -> list[Answer]:
-    """With the state of the steps' allocations, which are asked for it."""
-    ids = {show.allocation_of(each.id) for each in answers if each.silent is None} - {""}
-    if not ids:
-        return answers
-    rows = Asked(ids, partition, in_force).rows()
-    asked = ask(ids, job.Show(), in_force.job_answer_s)
-    told = show.with_allocations([*answers, *asked], suspended(rows))
-    return told[: len(answers)]
-
-
 @click.command("signal")
 @PARTITION
 @click.argument("signal_name", metavar="SIGNAL")
 @takes_ids
 def send_signal(signal_name: str, job_ids: tuple[str, ...], partition: str) -> None:
     """Send SIGNAL, a name or a number, to every rank of jobs; of batch jobs to the script."""
-    number = number_of(signal_name)
-    asked = Asked(job_ids, partition, limits.load(os.environ))
-    others = asked.order(job_ids, lambda job_id: SignalScript(job_id, number))
-    demand_done(ask_here(others, job.Signal(number)), asked)
+    plain.send_signal(signal_name, job_ids, partition)
 
 
 @click.command()

@@ -47,9 +47,14 @@ class Prepare(Struct, frozen=True, tag=True):
 
 
 class Submit(Struct, frozen=True, tag=True):
-    """Do what a line of ``yodjob submit`` says. Descriptors as for :class:`Prepare`."""
+    """Do what a line of ``yodjob`` says. Descriptors as for :class:`Prepare`.
+
+    Attributes:
+        streams: :class:`native.wire.client.Stdio`.
+    """
 
     given: Given
+    streams: int
 
 
 class Find(Struct, frozen=True, tag=True):

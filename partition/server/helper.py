@@ -18,7 +18,7 @@ from native.host.rlimits import write_whole
 from native.host.unixsockets import close_all
 from native.loop import slices
 from native.wire import client, client_codec
-from partition.server import errands, submitting
+from partition.server import errands, yodjob
 from partition.server.errands import Answer, Line
 from yod import cli, frontend
 from yod.host import shared
@@ -77,8 +77,8 @@ class _Helper:
             match errand:
                 case errands.Prepare(given):
                     return self._prepare(given, *fds), ()
-                case errands.Submit(given):
-                    return self._submit(given, *fds), ()
+                case errands.Submit(given, streams):
+                    return self._submit(given, streams, *fds), ()
                 case errands.Find(given, programs):
                     invocation = self._take(given, *fds)
                     found = [image.find(word, invocation, where) for word, where in programs]
@@ -113,11 +113,13 @@ class _Helper:
         except YodError as error:
             return errands.NoLaunch(str(error), error.exit_status)
 
-    def _submit(self, given: errands.Given, strings_fd: int, directory_fd: int) -> Answer:
+    def _submit(
+        self, given: errands.Given, streams: int, strings_fd: int, directory_fd: int
+    ) -> Answer:
         if self._sources.are_replaced():
             return errands.Replaced()
         words = self._take(given, strings_fd, directory_fd).words
-        return submitting.run(words[1:], given.umask) or errands.Nothing()
+        return yodjob.run(words[1:], given.umask, client.Stdio(streams)) or errands.Nothing()
 
     def _take(self, given: errands.Given, strings_fd: int, directory_fd: int) -> Invocation:
         """Give this process the environment and the directory that the client was started with.

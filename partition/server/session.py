@@ -200,7 +200,7 @@ class ClientSession:
                 self._given = self._given_by(request)
                 self._ask(errands.Prepare(self._given))
             case events.Submit(request):
-                self._ask(errands.Submit(self._given_by(request)))
+                self._ask(errands.Submit(self._given_by(request), int(request.stdio)))
             case events.CancelPreparing():
                 if self._ticket is not None:
                     self._helpers.cancel(self._ticket)

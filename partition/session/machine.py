@@ -2,7 +2,7 @@
 
     GREETED    the client was sent a greeting; its request is awaited
     PREPARING  a helper reads the command line and measures the programs
-    SUBMITTING instead, for `yodjob`: a helper hands a job in
+    SUBMITTING instead, for `yodjob`: a helper hands a job in, or does another command
     RUNNING    the launch has begun
     LEAVING    the client was told how the launch ended, or to run it itself; a server that ends
                waits LEAVE_S for it, because a stopped client may not leave for days
@@ -49,7 +49,7 @@ from yod.launch.report import NEVER_STARTED
 
 LEAVE_S = 2.0  # what it was told waits in its socket, where it finds it later
 ENDING_TEXT = "the launch server was told to end (yodctl down); the job has been ended"
-UNKNOWN_TEXT = "yodjob list tells whether the job was taken"
+UNKNOWN_TEXT = "yodjob list tells whether that was done"
 
 
 class State(Enum):
@@ -163,7 +163,7 @@ class Session:
     def _said(self, event: Said, now: float) -> list[Action]:
         self._enter(State.LEAVING)
         said = ((self._error_stream, event.errors), (1, event.output))
-        told = [Tell(client.Output(stream, data)) for stream, data in said if data]
+        told = [Tell(client.Output(*piece)) for each in said for piece in _pieces(*each)]
         return [*told, Tell(client.Exit(event.exit_status))]
 
     def _submitting_failed(self, event: LaunchFailed, now: float) -> list[Action]:
@@ -214,6 +214,12 @@ def _line(text: str, most_bytes: int = client.DATA_MAX, command: str = "yod") ->
     """A line of the session's own."""
     data = f"{command}: {text}\n".encode(errors="surrogateescape")
     return Tell(client.Output(2, client.cut(data, most_bytes)))
+
+
+def _pieces(stream: int, data: bytes) -> list[tuple[int, bytes]]:
+    """Of a stream, as packets carry them; the window has room for all."""
+    begins = range(0, len(data), client.DATA_MAX)
+    return [(stream, data[begin : begin + client.DATA_MAX]) for begin in begins]
 
 
 def _times(limits: Limits) -> client.Times:

@@ -10,6 +10,7 @@ from native.options import Option
 
 PARTITION = Option(("--partition",), True, "host:port or unix:PATH of the bebopd.", "ADDRESS")
 JSON = Option(("--json",), False, "For programs.")
+EVENTS = Option(("--events",), False, "What has happened to them.")
 SIGNAL = Option(("-signal",), True, "Before its time is over: to steps; B: to it.", "[B:]SIG@S")
 
 BOUND = {

@@ -23,7 +23,7 @@ from tests.support.wait import wait_for_exit, wait_until
 __all__ = ["jobs", "own_server"]
 
 SUBMIT = ("submit", "-quiet", "-o", "/dev/null")
-UNKNOWN = "yodjob list tells whether the job was taken"
+UNKNOWN = "yodjob list tells whether that was done"
 
 
 class Warm:
@@ -183,6 +183,6 @@ def test_a_server_that_dies_leaves_it_open_too(warm: Warm, jobs: Jobs):
 def test_what_no_server_does_is_done_without_asking_one(own_server: OwnServer, jobs: Jobs):
     with stopped(own_server.unix_pid):
         env = {"YOD_LAUNCH_SERVER": str(own_server.directory), "YOD_COLD": "never"}
-        assert jobs.yodjob("list", env=env).status == 0
+        assert jobs.yodjob("history", env=env).status == 0
         done = jobs.yodjob(*SUBMIT, "--wrap", "true", env=env)  # cold, behind a moment
     assert (done.status, done.err) == (0, "")

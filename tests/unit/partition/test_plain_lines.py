@@ -111,12 +111,13 @@ def test_the_last_of_several_counts_whatever_its_spelling():
 def done(monkeypatch):
     """What commands are called with, instead of doing anything."""
     calls = []
-    for name in ("show_all", "cancel", "wait"):
+    for name in ("show_all", "show_some", "send_signal", "cancel", "wait"):
 
         def record(*given, name=name):
             calls.append(
                 (name, *(list(some) if isinstance(some, tuple) else some for some in given))
             )
+            return True
 
         monkeypatch.setattr(plain, name, record)
     return calls
@@ -129,6 +130,9 @@ def done(monkeypatch):
         ("list", "--partition", "unix:/a", "--json"),
         ("cancel", "17", "18_3-4", "local.2"),
         ("wait", "--partition=h:1", "17", "18"),
+        ("show", "--events", "--json", "17", "17.3"),
+        ("show", "local.2"),
+        ("signal", "--partition", "h:1", "USR1", "17", "local.2"),
     ],
 )
 def test_plain_lines_of_other_commands_are_read_without_click_and_alike(argv, done):
@@ -148,6 +152,12 @@ def test_plain_lines_of_other_commands_are_read_without_click_and_alike(argv, do
         ("wait", "17", "--partition", "h:1"),
         ("wait", "17_3"),
         ("wait", "--part", "h:1", "17"),
+        ("show",),
+        ("show", "17_3"),
+        ("show", "17", "--events"),
+        ("signal", "-9", "17"),
+        ("signal", "9"),
+        ("signal", "9", "17_3"),
     ],
 )
 def test_other_lines_of_other_commands_are_left_to_click(argv, done):
@@ -167,6 +177,8 @@ def test_any_line_of_other_commands_is_read_as_click_reads_it_or_left_to_it(seed
         "--partition",
         "--partition=a",
         "--json",
+        "--events",
+        "USR1",
         "-h",
         "a_b",
         "-x",
@@ -174,7 +186,7 @@ def test_any_line_of_other_commands_is_read_as_click_reads_it_or_left_to_it(seed
     compared = 0
     for _ in range(TRIALS):
         name, *argv = (
-            rng.choice(("list", "cancel", "wait")),
+            rng.choice(tuple(plain.OPTIONS)),
             *rng.choices(choices, k=rng.randrange(4)),
         )
         done.clear()

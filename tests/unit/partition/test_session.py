@@ -230,3 +230,12 @@ def one_life(rng: random.Random) -> None:
     assert not (begun and client.Cold in told)
     if events.PassSignal in kinds:
         assert kinds.index(events.Begin) < kinds.index(events.PassSignal)
+
+
+def test_what_a_command_says_is_told_in_packets():
+    session = Session(Limits(), 0.0)
+    session.handle(ASKED_TO_SUBMIT, 0.0)
+    text = b"x" * (client.DATA_MAX + 1)
+    told = session.handle(events.Said(b"", text, 0), 0.0)
+    data = [each.message.data for each in told[:-1]]
+    assert [len(each) for each in data] == [client.DATA_MAX, 1] and b"".join(data) == text
