@@ -32,6 +32,7 @@ from partition.batch.saving import (
     EndScript,
     SaverEnded,
     Saving,
+    SavingState,
     SendSignal,
     StartSaver,
 )
@@ -154,7 +155,7 @@ class SavedScript(Script):
         self._job_id = str(work.grant.job_id)
         self._told = told
         self._saving = Saving()
-        self._is_suspended = self._is_saved = False
+        self._is_suspended = self._is_saved = self._goes_on_behind = False
 
     def start(self, job_id: str, variables: Mapping[str, str]) -> None:
         """Say where yods find the allocation now, and let the script begin or come back.
@@ -188,9 +189,15 @@ class SavedScript(Script):
             self._send(number)
 
     def suspend(self, is_on: bool) -> None:
-        """Stop its group, with the yods in it; or continue it."""
+        """Stop its group, with the yods in it; or continue it.
+
+        A saver may have stopped it as well: it goes on when that has ended, since what it does
+        behind its checkpoint would be done again.
+        """
         self._is_suspended = is_on
-        super().suspend(is_on)
+        self._goes_on_behind = not is_on and self._saving.state is SavingState.SAVING
+        if not self._goes_on_behind:
+            super().suspend(is_on)
 
     def _send(self, number: int) -> None:
         super().signal_alone(number)
@@ -211,6 +218,9 @@ class SavedScript(Script):
     def _handle(self, event: Event) -> None:
         for action in self._saving.handle(event):
             self._perform(action)
+        if isinstance(event, SaverEnded) and self._goes_on_behind:
+            self._goes_on_behind = False
+            self._continue()
 
     def _perform(self, action: Action) -> None:
         match action:
