@@ -124,6 +124,7 @@ class MergingRelay(OutputRelay):
         while last is not None and last.size:
             self._release(source)
         self._outbox.append((((place, cost(message)),), message))
+        self._settle(None)
 
     def gone(self, place: int) -> None:
         """A child sends nothing more. Its heirs may send what comes after its last lines."""
