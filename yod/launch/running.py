@@ -218,8 +218,7 @@ class Running:
         if self._report.is_complete:
             return []
         if self._options.keeps_going:
-            text = f"{self._report.first_failure}; the others go on"
-            return [Tell(text, is_error=False)]
+            return [Tell(f"{self._report.tell_first_failure()}; the others go on")]
         if self._options.kills_at_once:
             self._progress.until = now
             return []

@@ -139,7 +139,7 @@ def test_kill_means_no_delay_and_no_sigterm():
 def test_keep_going_lets_the_others_run_and_the_status_stays():
     yod = Yod(3, keeps_going=True).to(Phase.RUNNING)
     text = "rank 1 on n21: ended with exit code 3; the others go on"
-    assert yod.receive(completions(1, wait_status=3 << 8)) == [Tell(text, is_error=False)]
+    assert yod.receive(completions(1, wait_status=3 << 8)) == [Tell(text)]
     assert yod.wait(1000.0) == []
     assert yod.receive(completions(2, wait_status=4 << 8)) == []
     assert yod.receive(completions(0)) == [ALL_DONE]
