@@ -23,7 +23,7 @@ def _print_options(context: click.Context, option: click.Parameter, is_given: bo
         context.exit()
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(context_settings={"help_option_names": ["--help", "-help", "-h"]})
 @click.option(
     "--config", "-c", "--config_name", "config", metavar="FILE", help="The study, in JSON."
 )

@@ -20,6 +20,8 @@ _KINDS = {  # by what a value is called in a command's help
     "ID": JOB,
     "SIGNAL": SIGNAL,
     "USER": USER,
+    "SESSION": DIRECTORY,
+    "SESSIONS": DIRECTORY,
     "COMMAND": PROGRAM,
     "SCRIPT": PROGRAM,
 }
@@ -35,6 +37,9 @@ _COMMANDS = {
     "pingd": "partition.pingd",
     "yodctl": "partition.yodctl",
     "yodjob": "partition.commands.every",
+    "yod-ensemble": "ensemble.cli",
+    "yod-pilot": "yod.pilot.command",
+    "yod-server": "partition.server.cli",
 }
 
 

@@ -24,6 +24,10 @@ CASES = (  # what is typed, what is offered among others, what is not
     ("yodctl completion ", "fish", "--local"),
     ("pct --cgroups ", "auto", "--cpus"),
     ("pingd --js", "--json", "-parse"),
+    ("yod-ensemble --dry", "--dry-run", "--config"),
+    ("yod-pilot ", "map", "--version"),
+    ("yod-pilot map -c", "-cores", "--output"),
+    ("yod-server --id", "--idle-s", "--slots"),
 )
 BASH = """
 source /dev/stdin
