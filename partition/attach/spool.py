@@ -67,21 +67,32 @@ class Spool:
         A file ends behind a line, unless the line has no room in any.
         """
         while data:
-            room = self._file_bytes - self._written - _RECORD.size if self._fd >= 0 else 0
+            room = self._room()
             size = _whole_lines(data, room)
             try:
                 if size == 0:
                     self._next_file()
-                    room = self._file_bytes - _RECORD.size
+                    room = self._room()
                     size = _whole_lines(data, room) or room
                 piece = data[:size]
-                write_whole(self._fd, _RECORD.pack(stream, len(piece)) + piece)
-                self._written += _RECORD.size + len(piece)
+                self._append(stream, piece)
             except OSError:
                 self._end_file()
                 piece = data
             self.size += len(piece)
             data = data[len(piece) :]
+
+    def _room(self) -> int:
+        """How many bytes of output the file takes, in records that a message can carry."""
+        left = self._file_bytes - self._written if self._fd >= 0 else 0
+        records = -(-left // (DATA_MAX + _RECORD.size))  # rounded up
+        return max(0, left - records * _RECORD.size)
+
+    def _append(self, stream: int, data: bytes) -> None:
+        pieces = [data[start : start + DATA_MAX] for start in range(0, len(data), DATA_MAX)]
+        whole = b"".join(_RECORD.pack(stream, len(piece)) + piece for piece in pieces)
+        write_whole(self._fd, whole)
+        self._written += len(whole)
 
     def note(self, name: str, data: bytes) -> None:
         """Leave something beside the output, for those who look for it. It may fail."""

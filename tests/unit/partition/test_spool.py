@@ -7,6 +7,8 @@ import random
 
 import pytest
 
+from native.wire import codec
+from native.wire.attach import SpooledOutput
 from native.wire.base import DATA_MAX
 from native.wire.io import OUTPUT_MAX_BYTES
 from partition.attach import spool
@@ -72,6 +74,20 @@ def test_a_line_that_is_longer_than_a_file_is_kept_in_parts(tmp_path):
     made.write(1, data)
     assert b"".join(data for _, _, data in all_of(made)) == data
     made.close()
+
+
+@pytest.mark.parametrize("limit_bytes", [SMALL, 64 << 20])
+def test_each_piece_that_is_read_can_be_sent_to_a_terminal(tmp_path, limit_bytes):
+    made = spool.make(str(tmp_path), "17@here", limit_bytes)
+    data = b"0123456\n" * (OUTPUT_MAX_BYTES // 8)
+    made.write(1, data)
+    made.write(2, bytes(OUTPUT_MAX_BYTES))  # no line in it
+    pieces = all_of(made)
+    made.close()
+    for offset, stream, piece in pieces:
+        message = SpooledOutput(17, offset, stream, piece)
+        assert codec.decode(codec.encode(message)) == message
+    assert b"".join(piece for _, _, piece in pieces) == data + bytes(OUTPUT_MAX_BYTES)
 
 
 def test_a_full_spool_keeps_the_beginning_and_the_end(tmp_path):
