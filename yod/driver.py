@@ -369,9 +369,9 @@ class Driver:
                     on_failed=lambda text: self.handle(not_shared(number, text)),
                 )
             case events.Finish():
-                self._ending = _Ending()
                 for screen in self._each_screen():
                     screen.finish()
+                self._ending = _Ending()  # not before: the last screen may have most to write
                 self._look_at_end()
             case events.Leave():
                 if count := sum(screen.drop() for screen in self._each_screen()):
