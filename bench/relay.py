@@ -3,9 +3,10 @@
     python bench/relay.py [--rounds 9] [--ranks 4] [--megabytes 100] [--write FILE]
 
 Each rank writes a file of lines of 80 bytes to its standard output with `cat`; the
-launcher's goes to /dev/null. The time is that of the whole command. A round runs every
-launcher once, in random order; the first round is not counted. Torn lines are counted in one
-more run of each, through a pipe.
+launcher's goes to /dev/null, or through a pipe to another `cat`. The time is that of the whole
+command. `yod` on this host runs cold, and warm: with the launch server that `yodctl up` starts. A
+round runs every launcher once, in random order; the first round is not counted. Torn lines are
+counted in one more run of each, through a pipe.
 
 Then, of yod alone: how long a short line takes from a rank's write to the reader of yod's
 output, how long it takes from an interrupt until none of 64 ranks is left, and how long
@@ -28,7 +29,18 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from launch import LIMIT_S, Launcher, Times, machine, measure, partition, table
+from launch import (
+    IS_COLD,
+    IS_WARM,
+    LIMIT_S,
+    Launcher,
+    Times,
+    machine,
+    measure,
+    partition,
+    table,
+    up,
+)
 from support import results
 from support.slurm import Slurm
 from support.slurm import missing as slurm_missing
@@ -37,6 +49,7 @@ LINE = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ012345678
 # A whole line, or what the label of a launcher has before it.
 WHOLE = rf"^(\[[0-9,-]+\] | *[0-9]+: )?{LINE.decode().strip()}$"
 RANKS_ENDED = 64
+PIPED_TOO = {"yod, warm", "yod, cold", "mpiexec (MPICH)"}  # measured through a pipe as well
 # A rank that says when, every 10 ms.
 STAMPS = """
 import os, time
@@ -45,6 +58,8 @@ for _ in range(200):
     os.write(1, b"%d\\n" % time.monotonic_ns())
 """
 TO_NULL = ["sh", "-c", 'exec "$@" >/dev/null', "sh"]
+TO_CAT = ["bash", "-c", 'set -o pipefail; "$@" | cat >/dev/null', "bash"]
+PIPED = " | cat"
 COUNT_TORN = ["sh", "-c", f"\"$@\" | LC_ALL=C grep -Evc '{WHOLE}'", "sh"]
 
 
@@ -64,11 +79,13 @@ def ways(
     search = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
     if yod := shutil.which("yod", path=search):
         size = ["-sz", str(ranks)]
-        embedded = [yod, "--partition", "embedded", *size]
-        for options in ([], ["--label"], ["--merge"], ["--raw"]):
-            name = " ".join(["yod", *options])
-            found.append((name, [*embedded, *options, *program], os.environ))
-        place = partition(str(Path(yod).with_name("yodctl")), ranks, stack, scratch)
+        yodctl = str(Path(yod).with_name("yodctl"))
+        host = up(yodctl, stack, scratch / "host")
+        for how, place in (("warm", host | IS_WARM), ("cold", host | IS_COLD)):
+            for options in ([], ["--label"], ["--merge"], ["--raw"]):
+                name = " ".join(["yod", *options]) + f", {how}"
+                found.append((name, [yod, *size, *options, *program], place))
+        place = partition(yodctl, ranks, stack, scratch)
         for options in ([], ["--label"], ["--merge"]):
             name = " ".join(["yod", *options]) + f", {ranks} local PCTs"
             found.append((name, [yod, *size, *options, *program], place))
@@ -196,16 +213,17 @@ def report(
 ) -> str:
     """The results as a page of Markdown."""
     rows = []
-    for (name, _), values in times.items():
+    for (name, _), values in sorted(times.items(), key=lambda each: PIPED in each[0][0]):
         rates = sorted(ranks * megabytes / each for each in values)
         middle = f"**{statistics.median(rates):.0f}** ({rates[0]:.0f}..{rates[-1]:.0f})"
-        rows.append([name, middle, str(torn_lines[name])])
+        rows.append([name, middle, str(torn_lines.get(name, ""))])
     lines = [
         "# Output of the ranks",
         "",
         f"{ranks} ranks write {megabytes} MB each in lines of {len(LINE)} bytes; the launcher's",
-        f"output goes to /dev/null. MB/s over the whole command: **median** (min..max) of {rounds}",
-        "rounds, in one run, interleaved. Torn lines: in one more run, through a pipe.",
+        f"output goes to /dev/null, with `{PIPED.strip()}` through a pipe. MB/s over the command:",
+        f"**median** (min..max) of {rounds} rounds, in one run, interleaved. Warm: with the launch",
+        "server that `yodctl up` starts. Torn lines: in one more run, through a pipe.",
         "",
         *table(["", "MB/s", "torn lines"], rows),
         *more,
@@ -235,6 +253,11 @@ def main() -> None:
         launchers = [
             Launcher(name, lambda _, c=command: [*TO_NULL, *c], lambda _, p=place: p)
             for name, command, place in found
+        ]
+        launchers += [
+            Launcher(f"{name}{PIPED}", lambda _, c=command: [*TO_CAT, *c], lambda _, p=place: p)
+            for name, command, place in found
+            if name in PIPED_TOO
         ]
         times = measure(launchers, [ranks], rounds)
         more = quick(rounds, scratch) if "yod" not in absent else []
