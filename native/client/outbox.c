@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <string.h>
 #include <sys/socket.h>
 
 static struct outbox_packet *at (struct outbox *box, size_t index)
@@ -48,6 +49,14 @@ void outbox_add_number (struct outbox *box, enum client_kind kind,
     put (box, kind, value, more, WIRE_HEAD_BYTES + sizeof (more));
 }
 
+void outbox_withdraw (struct outbox *box, uint32_t stream)
+{
+    struct outbox_packet *waiting = find (box, CLIENT_GIVEN, stream);
+
+    if (waiting)
+        waiting->more = GIFT_NOTHING;
+}
+
 void outbox_add_written (struct outbox *box, uint32_t stream, size_t bytes)
 {
     struct outbox_packet *waiting = find (box, CLIENT_WRITTEN, stream);
@@ -58,17 +67,52 @@ void outbox_add_written (struct outbox *box, uint32_t stream, size_t bytes)
         outbox_add_number (box, CLIENT_WRITTEN, stream, (uint32_t) bytes);
 }
 
+static bool has_descriptor (const struct outbox_packet *packet)
+{
+    return packet->head.kind == CLIENT_GIVEN && packet->more == GIFT_PIPE;
+}
+
+static ssize_t send_given (int socket, struct outbox_packet *packet)
+{
+    union {
+        char room[CMSG_SPACE (sizeof (int))];
+        struct cmsghdr align;
+    } control = { 0 };
+    struct iovec bytes = { .iov_base = packet, .iov_len = packet->size };
+    struct msghdr message = {
+        .msg_iov = &bytes,
+        .msg_iovlen = 1,
+        .msg_control = &control,
+        .msg_controllen = sizeof (control),
+    };
+    struct cmsghdr *header = CMSG_FIRSTHDR (&message);
+    int fd = (int) packet->head.value;
+
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN (sizeof (fd));
+    memcpy (CMSG_DATA (header), &fd, sizeof (fd));
+    return sendmsg (socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
 bool outbox_flush (struct outbox *box)
 {
-    const struct outbox_packet *packet;
+    struct outbox_packet *packet;
     ssize_t sent;
 
     while (box->count > 0 && !box->is_broken) {
         packet = at (box, 0);
-        sent = send (box->socket, packet, packet->size,
-                     MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (has_descriptor (packet))
+            sent = send_given (box->socket, packet);
+        else
+            sent = send (box->socket, packet, packet->size,
+                         MSG_NOSIGNAL | MSG_DONTWAIT);
         if (sent < 0 && errno == EINTR)
             continue;
+        if (sent < 0 && errno == ETOOMANYREFS && has_descriptor (packet)) {
+            packet->more = GIFT_NOTHING;    /* we write on */
+            continue;
+        }
         if (sent < 0 && (errno == EAGAIN || errno == ENOBUFS
                          || errno == ENOMEM))
             return false;

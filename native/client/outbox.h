@@ -14,7 +14,7 @@
 #include "wire.h"
 
 #define OUTBOX_PACKETS 64
-#define OUTBOX_RESERVED 32              /* 16 orphan answers, 14 of other kinds */
+#define OUTBOX_RESERVED 32              /* 16 orphan answers, 16 of other kinds */
 
 struct outbox_packet {
     struct wire_head head;
@@ -37,9 +37,13 @@ bool outbox_has_room (const struct outbox *box);
  * again. */
 void outbox_add (struct outbox *box, enum client_kind kind, uint32_t value);
 
-/* Queue a packet with a number as its payload. */
+/* Queue a packet with a number as its payload. With GIVEN of a pipe goes the
+ * standard stream of that number, which stays open. */
 void outbox_add_number (struct outbox *box, enum client_kind kind,
                         uint32_t value, uint32_t more);
+
+/* A stream whose GIVEN waits is not given: it is to be closed. */
+void outbox_withdraw (struct outbox *box, uint32_t stream);
 
 /* Queue a credit for bytes of a stream; it is added to one that waits. */
 void outbox_add_written (struct outbox *box, uint32_t stream, size_t bytes);

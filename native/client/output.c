@@ -4,9 +4,11 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "own.h"
@@ -85,6 +87,45 @@ static void break_off (struct output *output, int number, struct outbox *box)
     output->first = output->count = 0;
 }
 
+/* Its name is asked of no file system. */
+static bool is_nameless_pipe (int fd)
+{
+    static const char kind[] = "pipe:";
+    char path[32], name[sizeof (kind) - 1];
+
+    snprintf (path, sizeof (path), "/proc/self/fd/%d", fd);
+    return readlink (path, name, sizeof (name)) == (ssize_t) sizeof (name)
+           && memcmp (name, kind, sizeof (name)) == 0;
+}
+
+static enum gift choose_gift (struct output *output)
+{
+    struct stat status;
+
+    if (output->how == OUTPUT_UNKNOWN)
+        choose_how (output);
+    if (output->is_broken || output->how != OUTPUT_OWN
+        || fstat (output->fd, &status) != 0)
+        return GIFT_NOTHING;
+    if (S_ISCHR (status.st_mode))
+        return status.st_rdev == makedev (1, 3) ? GIFT_NULL : GIFT_NOTHING;
+    return is_nameless_pipe (output->fd) ? GIFT_PIPE : GIFT_NOTHING;
+}
+
+/* Answer GIVE, if that was asked and all is written. */
+static void answer (struct output *output, struct outbox *box)
+{
+    enum gift gift;
+
+    if (output->give != GIVE_ASKED || output->count > 0)
+        return;
+    output->give = GIVE_ANSWERED;
+    gift = choose_gift (output);
+    if (gift != GIFT_NOTHING)
+        output->last = '\n';            /* as the server writes, mostly */
+    outbox_add_number (box, CLIENT_GIVEN, output->number, gift);
+}
+
 static void keep (struct output *output, const char *data, size_t size)
 {
     size_t end = (output->first + output->count) % OUTPUT_ROOM;
@@ -116,10 +157,12 @@ bool output_take (struct output *output, const char *data, size_t size,
         if (errno != 0 && errno != EAGAIN) {
             break_off (output, errno, box);
             outbox_add_written (box, output->number, size - done);
+            answer (output, box);
             return true;
         }
     }
     keep (output, data + done, size - done);
+    answer (output, box);
     return true;
 }
 
@@ -149,13 +192,23 @@ void output_drain (struct output *output, struct outbox *box)
             return;
         if (errno != 0) {
             break_off (output, errno, box);
-            return;
+            break;
         }
     }
     output->first = 0;                  /* touch few pages */
+    answer (output, box);
 }
 
-bool output_leave (struct output *output)
+bool output_give (struct output *output, struct outbox *box)
+{
+    if (output->give != GIVE_UNASKED)
+        return false;
+    output->give = GIVE_ASKED;
+    answer (output, box);
+    return true;
+}
+
+bool output_leave (struct output *output, struct outbox *box)
 {
     if (output->how == OUTPUT_UNKNOWN)
         choose_how (output);
@@ -164,6 +217,8 @@ bool output_leave (struct output *output)
     if (output->how == OUTPUT_OWN)
         close (output->fd);
     output->is_broken = true;
+    output->give = GIVE_ANSWERED;       /* LEFT says it */
+    outbox_withdraw (box, output->number);
     output_drop (output);
     return true;
 }

@@ -5,6 +5,10 @@
  * a terminal is opened again, as a description of our own. What cannot be (a
  * terminal of another user) is asked whether it is writable, and then given no
  * more than a pipe takes without blocking.
+ *
+ * The server may ask for a stream, to write to it by itself. It gets a pipe
+ * without a name, or is told that it is /dev/null: with these a description of
+ * its own does as well as ours, and cannot be made to wait for a disk.
  */
 #ifndef YOD_CLIENT_OUTPUT_H
 #define YOD_CLIENT_OUTPUT_H
@@ -26,10 +30,17 @@ enum output_how {
     OUTPUT_IN_PARTS,
 };
 
+enum output_give {
+    GIVE_UNASKED,
+    GIVE_ASKED,                         /* something is still to be written */
+    GIVE_ANSWERED,
+};
+
 struct output {
     uint32_t number;                    /* 1 or 2 */
     int fd;
     enum output_how how;
+    enum output_give give;
     bool is_broken;                     /* nothing is written any more */
     int problem;                        /* that broke it, as errno; 0: none */
     char last;                          /* byte that was taken; 0: none */
@@ -52,11 +63,17 @@ void output_say (struct output *output, const char *line, struct outbox *box);
 /* Write what was kept, as far as it goes now. */
 void output_drain (struct output *output, struct outbox *box);
 
+/* The server asks for the stream. The box gets GIVEN once nothing is kept; not
+ * at all if the user leaves the stream before.
+ *   false   it has asked before
+ */
+bool output_give (struct output *output, struct outbox *box);
+
 /* Write nothing any more, unless it is a regular file, and drop what was kept:
  * the user has left.
  *   true   nothing is written any more
  */
-bool output_leave (struct output *output);
+bool output_leave (struct output *output, struct outbox *box);
 
 /* Drop what was kept. */
 void output_drop (struct output *output);

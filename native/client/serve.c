@@ -106,6 +106,14 @@ static bool take_exit (struct client *client, const struct packet *packet)
     return true;
 }
 
+static bool take_give (struct client *client, const struct packet *packet)
+{
+    uint32_t number = packet->head.value;
+
+    return number >= 1 && number <= 2 && packet->size == 0
+           && output_give (&client->outputs[number - 1], &client->box);
+}
+
 static bool take_times (struct client *client, const struct packet *packet)
 {
     uint32_t liveness_ms;
@@ -127,7 +135,7 @@ static bool take_leave (struct client *client, const struct packet *packet)
         return false;
     client->has_left = true;
     for (uint32_t i = 0; i < 2; i++)
-        if (output_leave (&client->outputs[i]))
+        if (output_leave (&client->outputs[i], &client->box))
             streams |= 1u << i;
     input_leave (&client->input);
     standin_end (client->stand_in, packet->data, packet->size);
@@ -183,6 +191,8 @@ static bool obey (struct client *client, struct packet *packet)
         return take_times (client, packet);
     case SERVER_LEAVE:
         return take_leave (client, packet);
+    case SERVER_GIVE:
+        return take_give (client, packet);
     case SERVER_SUSPEND:
         if (!is_zero || !is_empty)
             return false;

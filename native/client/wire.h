@@ -35,6 +35,7 @@ enum server_kind {
     SERVER_EXIT = 11,
     SERVER_TIMES = 12,                  /* value: press_ms */
     SERVER_LEAVE = 13,
+    SERVER_GIVE = 14,                   /* value: stream */
 };
 
 enum client_kind {
@@ -49,6 +50,7 @@ enum client_kind {
     CLIENT_APPENDED = 9,                /* value: token */
     CLIENT_PING = 10,
     CLIENT_LEFT = 11,                   /* value: streams */
+    CLIENT_GIVEN = 12,                  /* value: stream */
 };
 
 #define START_PORTALS 1u                /* flags of START */
@@ -57,6 +59,12 @@ enum client_kind {
 #define APPEND_EMPTIES 4u
 #define APPEND_FLAGS 7u                 /* all of them */
 #define EXIT_DROP 1u                    /* flags of EXIT */
+
+enum gift {                             /* payload of GIVEN */
+    GIFT_NOTHING = 0,
+    GIFT_PIPE = 1,                      /* its descriptor comes with it */
+    GIFT_NULL = 2,                      /* it is /dev/null */
+};
 
 enum stdio_flags {                      /* of REQUEST */
     STDIO_SAME_OUTPUT = 1,

@@ -23,6 +23,7 @@ RELEASE_BYTES = 32
 DATA_MAX = 65536  # bytes of output or input in one packet
 PACKET_MAX_BYTES = 8 + DATA_MAX
 OUTPUT_WINDOW_BYTES = 256 * 1024  # of one stream that the client has not written yet
+GIVE_AFTER_BYTES = 1024 * 1024  # of one stream that were sent; less takes no packet more
 OWN_LINE_MAX_BYTES = 512  # of a line of the server's own, which may come beyond the window
 LEAVE_TEXT_MAX_BYTES = 4095  # with a status, what a pipe takes at once
 STRINGS_MAX = 1 << 20  # arguments, and likewise variables, of one invocation
@@ -57,6 +58,14 @@ class ExitFlag(IntFlag):
     """What the client does before it ends."""
 
     DROP = 1  # what is not written yet is dropped
+
+
+class Gift(IntEnum):
+    """What the server may write to by itself, in place of the client."""
+
+    NOTHING = 0  # the client writes on
+    PIPE = 1  # a pipe without a name, whose descriptor comes with the packet
+    NULL = 2  # it is /dev/null
 
 
 class Stdio(IntFlag):
@@ -187,6 +196,12 @@ class Leave(Struct, frozen=True):
     text: str
 
 
+class Give(Struct, frozen=True):
+    """Let the server write to this stream, 1 or 2, once all that it was sent is written."""
+
+    stream: int
+
+
 def cut(data: bytes, most_bytes: int = DATA_MAX) -> bytes:
     """Lines of UTF-8 that fit a packet; an ellipsis stands for what is too long."""
     if len(data) <= most_bytes:
@@ -212,6 +227,7 @@ FromServer = (
     | Exit
     | Times
     | Leave
+    | Give
 )
 
 
@@ -308,6 +324,13 @@ class Left(Struct, frozen=True):
     streams: tuple[int, ...]
 
 
+class Given(Struct, frozen=True):
+    """Answers a GIVE, behind the last WRITTEN. Descriptor: with PIPE the stream."""
+
+    stream: int
+    gift: Gift
+
+
 FromClient = (
     Request
     | Input
@@ -320,6 +343,7 @@ FromClient = (
     | Appended
     | Ping
     | Left
+    | Given
 )
 
 
@@ -339,6 +363,7 @@ class ServerKind(IntEnum):
     EXIT = 11
     TIMES = 12
     LEAVE = 13
+    GIVE = 14
 
 
 class ClientKind(IntEnum):
@@ -355,3 +380,4 @@ class ClientKind(IntEnum):
     APPENDED = 9
     PING = 10
     LEFT = 11
+    GIVEN = 12

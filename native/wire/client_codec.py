@@ -35,6 +35,9 @@ from native.wire.client import (
     ExitFlag,
     FromClient,
     FromServer,
+    Gift,
+    Give,
+    Given,
     Hello,
     Input,
     KillOrphans,
@@ -75,6 +78,8 @@ def descriptors(message: FromServer | FromClient) -> int:
             return 2 + has_portals
         case Request():
             return 2
+        case Given(_, Gift.PIPE):
+            return 1
     return 0
 
 
@@ -125,6 +130,8 @@ def _encode(message: FromServer | FromClient) -> bytes:
         case Leave(text):
             data = text.encode(errors="surrogateescape")[:LEAVE_TEXT_MAX_BYTES]
             return _HEAD.pack(ServerKind.LEAVE, 0) + data
+        case Give(stream):
+            return _HEAD.pack(ServerKind.GIVE, stream)
         case Suspend():
             return _HEAD.pack(ServerKind.SUSPEND, 0)
         case Pong():
@@ -147,6 +154,8 @@ def _encode(message: FromServer | FromClient) -> bytes:
             return _with_u32(ClientKind.APPENDED, token, errno)
         case Left(streams):
             return _HEAD.pack(ClientKind.LEFT, sum({1 << stream - 1 for stream in streams}))
+        case Given(stream, gift):
+            return _with_u32(ClientKind.GIVEN, stream, gift)
         case Ping():
             return _HEAD.pack(ClientKind.PING, 0)
 
@@ -245,6 +254,8 @@ def decode_from_client(packet: bytes) -> FromClient:
             case ClientKind.LEFT:
                 _demand(value < 4 and not payload)
                 return Left(tuple(stream for stream in (1, 2) if value >> stream - 1 & 1))
+            case ClientKind.GIVEN:
+                return Given(_stream(value), Gift(_u32(payload)))
             case ClientKind.OUTPUT_FAILED:
                 return OutputFailed(_stream(value), _errno(_u32(payload), 1))
             case ClientKind.ORPHANS_KILLED:
@@ -325,6 +336,9 @@ def decode_from_server(packet: bytes) -> FromServer:
             case ServerKind.LEAVE:
                 _demand(value == 0 and len(payload) <= LEAVE_TEXT_MAX_BYTES)
                 return Leave(payload.decode(errors="surrogateescape"))
+            case ServerKind.GIVE:
+                _demand(not payload)
+                return Give(_stream(value))
             case ServerKind.SUSPEND:
                 _demand(value == 0 and not payload)
                 return Suspend()

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 from collections.abc import Callable
 from functools import partial
 
+from native.errors import PeerProtocolError
+from native.host import unixsockets
 from native.loop.reactor import Reactor
 from native.machine import Event
 from native.wire import client
 from native.wire.base import PATH_MAX
 from native.wire.client import DATA_MAX, Stdio
 from native.wire.load import ShippedObject
-from partition.server import errands
+from partition.server import errands, gifts
 from partition.server.channel import Channel
 from partition.server.errands import Answer, Given
 from partition.server.helpers import Helpers, Ticket
@@ -62,6 +65,7 @@ class ClientFront:
         self._signals: dict[int, Callable[[], None]] = {}
         self._remote: RemoteServer | None = None
         self._sink: Sink | None = None  # from LEAVE to LEFT
+        self._is_closed = False
         self._appends: dict[int, tuple[Append, Callable[[str], None]]] = {}
         self._last_token = 0
         self._tickets: set[Ticket] = set()
@@ -87,8 +91,43 @@ class ClientFront:
                     append, done = self._appends.pop(token)
                     done(append_fault(append, number) if number else "")
 
+    def own_gift(self, message: client.Given, fds: tuple[int, ...]) -> int:
+        """A descriptor of our own of what the client has given; -1: there is none.
+
+        Args:
+            fds: came with the message; they are closed.
+
+        Raises:
+            PeerProtocolError: it was not asked for that, or has still to write, or it is no pipe.
+        """
+        output = self._outputs.get(message.stream)
+        if self._is_closed:  # it did not know yet
+            unixsockets.close_all(fds)
+            return -1
+        if output is None or not output.may_be_given:
+            unixsockets.close_all(fds)
+            raise PeerProtocolError("client: it has given a stream out of turn")
+        return gifts.own_description(message.gift, fds)
+
+    def given(self, stream: int, fd: int) -> None:
+        """Write to a stream by a descriptor, which becomes ours; -1: the client writes on."""
+        if stream in self._outputs:
+            self._outputs[stream].given(fd)
+
+    def let_go(self) -> None:
+        """Close what the client has given: its reader sees the end when the client ends."""
+        for output in self._outputs.values():
+            output.close()
+
+    def ignore_signals(self) -> None:
+        """Nothing comes of signals any more."""
+        self._signals.clear()
+
     def signalled(self, number: int) -> None:
         """The client has got a signal."""
+        if number == signal.SIGCONT:
+            for output in self._outputs.values():
+                output.suspend(False)
         if number in self._signals:
             self._signals[number]()
 
@@ -108,7 +147,9 @@ class ClientFront:
     ) -> ClientOutput:
         """The client's standard output or error."""
         is_terminal = _TERMINALS[number] in self._stdio
-        output = ClientOutput(self._channel, number, is_terminal, on_written, on_taken, on_broken)
+        output = ClientOutput(
+            self._reactor, self._channel, number, is_terminal, on_written, on_taken, on_broken
+        )
         self._outputs[number] = output
         return output
 
@@ -122,7 +163,9 @@ class ClientFront:
         self._signals[number] = call
 
     def suspend(self) -> None:
-        """Stop the client."""
+        """Stop the client, and what is written in its place."""
+        for output in self._outputs.values():
+            output.suspend(True)
         self._channel.send(client.Suspend())
 
     def on_leave(self, asked: Callable[[], None], gone: Callable[[], None]) -> None:
@@ -247,8 +290,10 @@ class ClientFront:
 
     def close(self) -> None:
         """Cancel what helpers do for the launch, and have its copies removed."""
+        self._is_closed = True
         if self._remote is not None:
             self._remote.close()
+        self.let_go()
         self._outputs.clear()
         self._signals.clear()
         self._appends.clear()

@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable
 
 from native.errors import PeerProtocolError, YodError
+from native.host import unixsockets
 from native.limits import Limits
 from native.loop.reactor import Reactor
 from native.machine import Action, DeadlineReached, Event, fault_text
@@ -130,6 +131,8 @@ class ClientSession:
                 if self._front is None or not self._front.is_leaving:
                     raise PeerProtocolError("client: it has left, and nobody has asked it to")
                 self._do(self._front.left, streams)
+            case client.Given(stream):
+                self._take_gift(message, stream, fds)
             case client.Ping():
                 self._channel.send(client.Pong())
             case _:
@@ -144,6 +147,13 @@ class ClientSession:
         self._request, self._fds = request, fds
         lacks = os.strerror(errno.EMFILE)
         self._do(self.handle, events.Asked(request) if fds else events.NotPrepared(lacks))
+
+    def _take_gift(self, message: client.Given, stream: int, fds: tuple[int, ...]) -> None:
+        if self._front is None:
+            unixsockets.close_all(fds)
+            raise PeerProtocolError("client: it has given a stream, and there is no launch")
+        own_fd = self._front.own_gift(message, fds)
+        self._do(self._front.given, stream, own_fd)
 
     def _gone(self, why: str) -> None:
         self._spawner.gone()
@@ -170,11 +180,19 @@ class ClientSession:
             case _:
                 raise AssertionError(f"no answer to that errand: {answer!r}")
 
+    def _launch_over_soon(self) -> None:
+        """The launch has its status. It is closed, but not from within its driver."""
+        if self._front is not None:
+            self._front.ignore_signals()
+        self._reactor.call_soon(self._launch_over)
+
     def _launch_over(self) -> None:
         if self._launching is None:  # the client has gone in the meantime
             return
         result = self._launching.driver.result
         assert result is not None
+        if self._front is not None:
+            self._front.let_go()
         self._launching.give_up_id()  # the rest of the launch may outlive the client
         self.handle(events.LaunchEnded(result.command_status, result.report.was_left))
 
@@ -246,8 +264,7 @@ class ClientSession:
             self._front,
             opened,
             self._reactor,
-            # Not from within the driver, which this closes.
-            lambda: self._reactor.call_soon(self._launch_over),
+            self._launch_over_soon,
             unix_pid=self._unix_pid,
             is_id_soon=True,
         )

@@ -6,24 +6,39 @@ import errno
 import os
 from collections import deque
 from collections.abc import Callable
+from enum import Enum
 
 from native.loop.reactor import Reactor
 from native.wire import client
-from native.wire.client import DATA_MAX, OUTPUT_WINDOW_BYTES
+from native.wire.client import DATA_MAX, GIVE_AFTER_BYTES, OUTPUT_WINDOW_BYTES
 from partition.server.channel import Channel
 from yod.host.escape import Escape
 from yod.host.front import OnBroken, OnWritten, Sink, TerminalGone, tell_written
-from yod.host.terminal import InputStream
+from yod.host.terminal import InputStream, OutputStream
 from yod.launch.lines import Piece
 
 _PIECES_SENT_MAX = 1024  # of one stream; a packet has one at least, and the channel has a bound
 
 
+class Writer(Enum):
+    """Who writes to a client's stream."""
+
+    CLIENT = "client"
+    ASKED = "client, which is asked for the stream and sent nothing more"
+    CLIENT_ALONE = "client, to the end"
+    SERVER = "server"
+
+
 class ClientOutput:
-    """Standard output or error of a client, with a queue for what has not been sent."""
+    """Standard output or error of a client, with a queue for what has not been sent.
+
+    Once much has been sent, the client is asked for the stream: we write to it by ourselves then,
+    if it is one that can be given away.
+    """
 
     def __init__(
         self,
+        reactor: Reactor,
         channel: Channel,
         number: int,
         is_terminal: bool,
@@ -31,9 +46,13 @@ class ClientOutput:
         on_taken: Callable[[], None],
         on_broken: OnBroken,
     ) -> None:
+        self._reactor = reactor
         self._channel = channel
         self._number = number
         self.is_terminal = is_terminal
+        self._writer = Writer.CLIENT_ALONE if is_terminal else Writer.CLIENT
+        self._direct: OutputStream | None = None  # the server writes
+        self._ever_sent_bytes = 0
         self._on_written = on_written
         self._on_taken = on_taken
         self._on_broken = on_broken
@@ -42,12 +61,25 @@ class ClientOutput:
         self._sent_bytes = 0
         self._sink: Sink | None = None
         self._is_paused = False
+        self._is_suspended = False
         self._is_broken = False
 
     @property
     def is_empty(self) -> bool:
         """Nothing waits to be written, here or at the client."""
-        return not self._queue and not self._sent
+        return (
+            not self._queue and not self._sent and (self._direct is None or self._direct.is_empty)
+        )
+
+    @property
+    def may_be_given(self) -> bool:
+        """The client has been asked for the stream, and has written all that it was sent."""
+        return self.is_asked and not self._sent
+
+    @property
+    def is_asked(self) -> bool:
+        """The client has been asked for the stream, and has not answered."""
+        return self._writer is Writer.ASKED and self._sink is None
 
     def write(self, pieces: list[Piece]) -> None:
         """Send now, or when the client has written what it has."""
@@ -57,8 +89,42 @@ class ClientOutput:
         if self._is_broken and not self._is_paused:
             tell_written(pieces, self._on_written)
             return
+        if self._direct is not None:
+            self._direct.write(pieces)
+            return
         self._queue.extend(pieces)
         self._send()
+
+    def given(self, fd: int) -> None:
+        """The client has answered: we write, or, with -1, the client does, to the end.
+
+        Args:
+            fd: becomes ours. It does not block, and nobody else has its description.
+        """
+        if fd < 0:
+            self._writer = Writer.CLIENT_ALONE
+            self._send()
+            return
+        self._writer = Writer.SERVER
+        self._direct = OutputStream(
+            self._reactor, fd, self._on_written, self._on_taken, self._on_broken, is_own=True
+        )
+        if self._is_paused or self._is_suspended:
+            self._direct.pause()
+        waiting = list(self._queue)
+        self._queue.clear()
+        self._direct.write(waiting)
+        if waiting and self.is_empty:
+            self._on_taken()
+
+    def suspend(self, is_suspended: bool) -> None:
+        """The client is stopped, or goes on: the server does as much."""
+        self._is_suspended = is_suspended
+        if self._direct is not None and not self._is_paused:
+            if is_suspended:
+                self._direct.pause()
+            else:
+                self._direct.resume()
 
     def written(self, count_bytes: int) -> None:
         """The client has written so much, or dropped it."""
@@ -82,7 +148,7 @@ class ClientOutput:
 
     def failed(self, number: int) -> None:
         """The client cannot write any more. What has not been sent yet counts as written."""
-        if self._is_broken:
+        if self._is_broken or self._direct is not None:
             return
         self._is_broken, is_gone = True, False
         error = OSError(number, os.strerror(number))
@@ -105,15 +171,21 @@ class ClientOutput:
         dropped = [count for _, _, count in (*self._queue, *self._sent)]
         self._queue.clear()
         self._sent.clear()
-        return sum(dropped)
+        return sum(dropped) + (0 if self._direct is None else self._direct.drop())
 
     def pause(self) -> None:
-        """Send nothing."""
+        """Send nothing, and write nothing."""
         self._is_paused = True
+        if self._direct is not None:
+            self._direct.pause()
 
     def resume(self) -> None:
-        """Send what waits."""
+        """Send or write what waits."""
         self._is_paused = False
+        if self._direct is not None:
+            if not self._is_suspended:
+                self._direct.resume()
+            return
         if self._is_broken:
             dropped = [*self._sent, *self._queue]
             self._sent.clear()
@@ -127,6 +199,10 @@ class ClientOutput:
         left = [*self._sent, *self._queue]
         self._sent.clear()
         self._queue.clear()
+        if self._direct is not None:
+            left = self._direct.take()
+            self._direct.close()
+            self._direct = None
         self._give(sink, left)
         self._on_taken()
 
@@ -141,12 +217,21 @@ class ClientOutput:
         self._queue.clear()
         self._sent.clear()
         self._on_written, self._on_taken, self._on_broken = _nobody, _nothing, _nobody
+        if self._direct is not None:
+            self._direct.close()
+            self._direct = None
+
+    def _ask(self) -> None:
+        """Ask the client for the stream: nothing is sent until it answers."""
+        self._writer = Writer.ASKED
+        self._channel.send(client.Give(self._number))
 
     def _send(self) -> None:
         """Send what the window allows, many pieces in a packet."""
         while (
             self._queue
             and not self._is_paused
+            and not self.is_asked
             and self._sent_bytes < OUTPUT_WINDOW_BYTES
             and len(self._sent) < _PIECES_SENT_MAX
         ):
@@ -163,7 +248,11 @@ class ClientOutput:
                 self._sent.append((part, stream, of_part))
                 self._sent_bytes += size
                 room -= size
-            self._channel.send(client.Output(self._number, b"".join(packet)))
+            data = b"".join(packet)
+            self._channel.send(client.Output(self._number, data))
+            self._ever_sent_bytes += len(data)
+            if self._ever_sent_bytes >= GIVE_AFTER_BYTES and self._writer is Writer.CLIENT:
+                self._ask()
 
 
 def _nobody(*told: object) -> None:

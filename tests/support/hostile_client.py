@@ -74,6 +74,7 @@ class HostileClient:
         self._was_commanded = False
         self._has_asked = False
         self._kept: list[int] = []
+        self._written: list[int] = []  # of these, the outputs of ranks
         self.is_over = False
 
     def fileno(self) -> int:
@@ -90,6 +91,7 @@ class HostileClient:
         for fd in self._kept:
             os.close(fd)
         self._kept.clear()
+        self._written.clear()
 
     def step(self) -> None:
         """Do one thing; the server may hang up on it at any time."""
@@ -170,6 +172,9 @@ class HostileClient:
         match message:
             case wire.Output(stream, data):
                 self._say(wire.Written(stream, len(data)))
+                self._say_more()
+            case wire.Give(stream):
+                self._give(stream)
             case wire.Read(count_bytes):
                 typed = rng.choice((b"", b"i", b"~d\n", b"i" * 65536))
                 self._say(wire.Input(typed[:count_bytes]))
@@ -192,6 +197,27 @@ class HostileClient:
             case wire.Exit() | wire.Cold() if rng.random() < 0.5:
                 self.hang_up()
 
+    def _give(self, stream: int) -> None:
+        """Give a stream: a pipe that somebody reads, or nobody, or what is no pipe."""
+        gift = self._rng.choice((wire.Gift.PIPE, wire.Gift.PIPE, wire.Gift.NULL, wire.Gift.NOTHING))
+        given = wire.Given(stream, gift)
+        if gift is not wire.Gift.PIPE:
+            self._say(given)
+            return
+        reading, writing = os.pipe2(os.O_CLOEXEC)  # whose description blocks
+        self._kept += (reading, writing)
+        if self._rng.random() < 0.3:
+            self._kept.remove(reading)
+            os.close(reading)
+        odd = self._rng.random() < self._lies
+        self._raw.send(given, self._rng.choice(self._odd_fds) if odd else writing)
+
+    def _say_more(self) -> None:
+        """The ranks that do not exist write on: so much that the server asks for the stream."""
+        for fd in self._written:
+            with suppress(BlockingIOError):
+                os.write(fd, b"more\n" * 10_000)
+
     def _say(self, message: wire.FromClient) -> None:
         self._raw.send(message)
 
@@ -204,7 +230,7 @@ class HostileClient:
     def _lie(self) -> bytes:
         """A packet: of the right form mostly, and nothing that is so."""
         rng = self._rng
-        kind = rng.choice([*wire.ClientKind, 0, 12])
+        kind = rng.choice([*wire.ClientKind, 0, 13])
         number = rng.choice((*NUMBERS, *self._known))
         value = rng.choice((0, 1, 2, self._keeper, number & 0xFFFFFFFF, *TOKENS))
         payload = rng.choice((b"", struct.pack("<I", number & 0xFFFFFFFF), rng.choice(BYTES)))
@@ -279,6 +305,7 @@ class HostileClient:
             reading, writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
             if not is_input:
                 os.write(writing, self._rng.choice((b"said\n", b"no end", b"y\n" * 20_000)))
+                self._written.append(writing)
             ends.append(writing if is_input else reading)
             self._kept.append(reading if is_input else writing)
         return ends

@@ -59,6 +59,7 @@ class Conversation:
         request, strings: what the client asked for, once :meth:`begin` has returned.
         directory: its current directory, a descriptor.
         written: bytes of each stream that the client has given credit for.
+        gifts: descriptors that came with GIVEN.
     """
 
     request: wire.Request
@@ -69,12 +70,16 @@ class Conversation:
         self.socket.settimeout(LIMIT_S)
         self.directory = -1
         self.written = {1: 0, 2: 0}
+        self.gifts: list[int] = []
 
     def close(self) -> None:
         self.socket.close()
         if self.directory >= 0:
             os.close(self.directory)
             self.directory = -1
+        for fd in self.gifts:
+            os.close(fd)
+        self.gifts.clear()
 
     def begin(self, hello: wire.Hello | None = None) -> Conversation:
         """Say HELLO and take the REQUEST.
@@ -111,12 +116,14 @@ class Conversation:
     def receive(self) -> wire.FromClient | None:
         """The next packet; ``None``: the client has gone. Credit is counted."""
         try:
-            packet = self.socket.recv(wire.PACKET_MAX_BYTES + 1)
+            packet, fds, _, _ = socket.recv_fds(self.socket, wire.PACKET_MAX_BYTES + 1, 2)
         except ConnectionResetError:  # with packets that it has not read
             return None
         if not packet:
             return None
         message = codec.decode_from_client(packet)
+        assert len(fds) == codec.descriptors(message)
+        self.gifts += fds
         if isinstance(message, wire.Written):
             self.written[message.stream] += message.count_bytes
         return message

@@ -52,6 +52,8 @@ EXAMPLES = (
     wire.Pong(),
     wire.Times(5, 20_000),
     wire.Suspend(),
+    wire.Give(1),
+    wire.Give(2),
     wire.Cold("no"),
     wire.Leave("go\n"),
     wire.Exit(0),

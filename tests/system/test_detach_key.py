@@ -89,6 +89,20 @@ def test_no_line_is_lost_or_shown_twice_over_detach_and_attach(there, env):
     assert ((seen + before).decode() + done.out).split("\n") == [*lines, "all", ""]
 
 
+def test_much_output_to_a_pipe_is_lost_in_no_part_over_detach_and_attach(there, env, tmp_path):
+    """A launch server writes to the pipe by itself, and its reader sees the end of it."""
+    many = "seq 300000; echo up >&2; seq 300001 600000; read line"
+    piped = f'"$@" | cat >{tmp_path}/got; echo over ${{PIPESTATUS[0]}}; read word'
+    command = ("bash", "-c", piped, "bash", BIN / "yod", "sh", "-c", many)
+    with command_on_a_terminal(there, *command, env=env) as (_, terminal):
+        read_until(terminal, b"up\n")
+        _, job_id = leave(terminal)
+    done = yodjob(there, env, "attach", job_id, input=b"\n")
+    assert done.status == 0
+    found = ((tmp_path / "got").read_text() + done.out).split()
+    assert found == [str(number + 1) for number in range(600_000)]
+
+
 def test_ranks_keep_their_labels_and_streams(there, env):
     rank = "echo out; echo err >&2; read line; exec 2>&-; echo end"
     words = ("-sz", "2", "--label", "sh", "-c", f"trap '' TERM; {rank}")

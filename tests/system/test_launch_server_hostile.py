@@ -74,6 +74,9 @@ GARBAGE = [
     struct.pack("<III", wire.ClientKind.ENDED, 7, 1),
     struct.pack("<II", wire.ClientKind.ORPHANS_KILLED, 7),
     struct.pack("<II", wire.ClientKind.LEFT, 3),
+    struct.pack("<III", wire.ClientKind.GIVEN, 1, wire.Gift.NOTHING),
+    struct.pack("<III", wire.ClientKind.GIVEN, 1, wire.Gift.PIPE),
+    struct.pack("<III", wire.ClientKind.GIVEN, 2, wire.Gift.NULL),
     b"\x0a" + bytes(65_543),
     bytes(100_000),
 ]
@@ -95,6 +98,8 @@ def test_descriptors_that_belong_to_no_packet_are_hung_up_on_and_closed(server: 
             (request, [fd]),
             (request, [fd] * 3),
             (request, [fd] * 200),
+            (wire.Given(1, wire.Gift.PIPE), [fd]),
+            (wire.Given(1, wire.Gift.NULL), [fd]),
             (wire.Ping(), [fd]),
             (wire.Ping(), [fd] * 253),
         ):

@@ -51,7 +51,7 @@ def test_in_turn(own_server: OwnServer, count: int):
 def test_what_a_launch_was_made_of_does_not_wait_for_the_garbage_collector(place: Place):
     command = [sys.executable, "-m", uncollected_server.__name__]
     with OwnServer(place, {"PYTHONPATH": str(ROOT)}, command) as server:
-        for program in ("true", "echo out; exit 3", "kill -9 $$"):
+        for program in ("true", "echo out; exit 3", "kill -9 $$", "seq 300000"):
             server.yod("-sz", "3", "sh", "-c", program, env=NEVER_COLD)
         server.yod("-sz", "2", "/no/such/program", env=NEVER_COLD)
         server.wait_idle()

@@ -56,6 +56,7 @@ FROM_SERVER: dict[str, wire.FromServer] = {
     "EXIT": wire.Exit(-15, True),
     "TIMES": wire.Times(0, 5000),
     "LEAVE": wire.Leave("you:\n"),
+    "GIVE": wire.Give(1),
 }
 FROM_CLIENT: dict[str, wire.FromClient] = {
     "REQUEST": REQUEST,
@@ -69,6 +70,7 @@ FROM_CLIENT: dict[str, wire.FromClient] = {
     "APPENDED": wire.Appended(8, 13),
     "PING": wire.Ping(),
     "LEFT": wire.Left((1, 2)),
+    "GIVEN": wire.Given(1, wire.Gift.PIPE),
 }
 # Of variable length: a beginning of it is another packet.
 OPEN_ENDED = {"COLD", "OUTPUT", "APPEND", "INPUT", "LEAVE"}
@@ -125,6 +127,8 @@ def test_the_extremes_go_through_of_a_server(message):
         wire.Started(5, 0, 11),
         wire.Ended(5, 0xFF00),
         wire.Appended(0, 0),
+        wire.Given(2, wire.Gift.NOTHING),
+        wire.Given(2, wire.Gift.NULL),
         wire.Request(0o777, Stdio(127), (), 1, 0, ()),
     ],
 )
@@ -156,7 +160,7 @@ def packet_of(kind: int, value: int, payload: bytes = b"") -> bytes:
     "packet",
     [
         packet_of(0, 0),
-        packet_of(14, 0),
+        packet_of(15, 0),
         packet_of(ServerKind.HELLO, 2, encode(FROM_SERVER["HELLO"])[8:]),
         packet_of(ServerKind.COLD, 2),
         packet_of(ServerKind.COLD, 0, b"x" * 4097),
@@ -179,6 +183,9 @@ def packet_of(kind: int, value: int, payload: bytes = b"") -> bytes:
         packet_of(ServerKind.TIMES, 0, b"\0" * 4),
         packet_of(ServerKind.LEAVE, 1),
         packet_of(ServerKind.LEAVE, 0, b"x" * 4096),
+        packet_of(ServerKind.GIVE, 0),
+        packet_of(ServerKind.GIVE, 3),
+        packet_of(ServerKind.GIVE, 1, b"x"),
     ],
 )
 def test_a_packet_that_breaks_a_rule_is_refused_by_a_client(packet):
@@ -193,7 +200,7 @@ HEAD = struct.Struct("<IIQIII")
     "packet",
     [
         packet_of(0, 0),
-        packet_of(12, 0),
+        packet_of(13, 0),
         packet_of(ClientKind.REQUEST, 2, encode(REQUEST)[8:]),
         packet_of(ClientKind.REQUEST, 1, HEAD.pack(0o1000, 0, 0, 1, 0, 0)),
         packet_of(ClientKind.REQUEST, 1, HEAD.pack(0, 512, 0, 1, 0, 0)),
@@ -218,6 +225,9 @@ HEAD = struct.Struct("<IIQIII")
         packet_of(ClientKind.PING, 1),
         packet_of(ClientKind.LEFT, 4),
         packet_of(ClientKind.LEFT, 0, b"x"),
+        packet_of(ClientKind.GIVEN, 0, b"\0\0\0\0"),
+        packet_of(ClientKind.GIVEN, 3, b"\0\0\0\0"),
+        packet_of(ClientKind.GIVEN, 1, b"\3\0\0\0"),
     ],
 )
 def test_a_packet_that_breaks_a_rule_is_refused_by_a_server(packet):
@@ -225,7 +235,7 @@ def test_a_packet_that_breaks_a_rule_is_refused_by_a_server(packet):
         decode_from_client(packet)
 
 
-@given(st.integers(0, 16), st.integers(0, 1 << 31), st.binary(max_size=200))
+@given(st.integers(0, 18), st.integers(0, 1 << 31), st.binary(max_size=200))
 def test_random_packets_are_read_or_refused(kind, value, payload):
     for decode in (decode_from_server, decode_from_client):
         for packet in (packet_of(kind, value % 5, payload), packet_of(kind, value, payload)):
@@ -291,13 +301,14 @@ def test_too_many_strings_are_refused():
         decode_strings(b"a\0b\0c\0d\0e\0/" + b"x" * 4096 + b"\0", 2, 3)
 
 
-def test_descriptors_come_with_two_kinds():
+def test_descriptors_come_with_three_kinds():
     with_some = {
         name: count
         for name, message in (FROM_SERVER | FROM_CLIENT).items()
         if (count := descriptors(message))
     }
-    assert with_some == {"START": 3, "REQUEST": 2}
+    assert with_some == {"START": 3, "REQUEST": 2, "GIVEN": 1}
+    assert descriptors(wire.Given(1, wire.Gift.NULL)) == 0
     assert descriptors(wire.Start(1)) == 2
 
 
@@ -309,6 +320,7 @@ def numbers(pattern: str) -> dict[str, int]:
 def test_the_header_of_c_has_the_same_numbers():
     assert numbers(r"\bSERVER_(\w+) = (\d+)") == {kind.name: kind.value for kind in ServerKind}
     assert numbers(r"\bCLIENT_(\w+) = (\d+)") == {kind.name: kind.value for kind in ClientKind}
+    assert numbers(r"\bGIFT_(\w+) = (\d+)") == {gift.name: gift.value for gift in wire.Gift}
     assert numbers(r"define WIRE_(\w+) (0x\w+(?=u)|\d+|\([\d *<]+\))") == {
         "MAGIC": wire.MAGIC,
         "VERSION": wire.VERSION,

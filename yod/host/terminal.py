@@ -33,6 +33,7 @@ class OutputStream:
             0 for a line of yod itself.
         on_taken: called when the queue has become empty.
         on_broken: called once, with the error that ended the stream.
+        is_own: the description is our own already and does not block, and we close it.
     """
 
     def __init__(
@@ -42,17 +43,20 @@ class OutputStream:
         on_written: OnWritten,
         on_taken: Callable[[], None],
         on_broken: Callable[[OSError], None],
+        *,
+        is_own: bool = False,
     ) -> None:
-        self._fd = fd
+        self._fd = -1 if is_own else fd
         self._on_written = on_written
         self._on_taken = on_taken
         self._on_broken = on_broken
         self._queue: deque[Piece] = deque()
         self._sink: Sink | None = None
         self._is_broken = False
+        self._is_paused = False
         self._is_always_ready = False
         self.is_terminal = os.isatty(fd)
-        self._own_fd = _own_description(fd)
+        self._own_fd = fd if is_own else _own_description(fd)
         self._watch = None
         try:
             self._watch = reactor.watch(self._target, None, self._writable)
@@ -79,11 +83,25 @@ class OutputStream:
             return
         was_empty = not self._queue
         self._queue.extend(pieces)
+        if self._is_paused:
+            return
         if self._takes_much:
             if was_empty or self._is_always_ready:
                 self._drain()
         elif self._watch is not None:
             self._watch.set(None, self._writable)
+
+    def pause(self) -> None:
+        """Write nothing."""
+        self._is_paused = True
+        if self._watch is not None:
+            self._watch.set(None, None)
+
+    def resume(self) -> None:
+        """Write on."""
+        self._is_paused = False
+        if self._queue:
+            self._writable()
 
     def drop(self) -> int:
         """Drop what is queued.
@@ -91,19 +109,22 @@ class OutputStream:
         Returns:
             How many of the ranks' bytes that were.
         """
-        size = sum(count for _, _, count in self._queue)
+        return sum(count for _, _, count in self.take())
+
+    def take(self) -> list[Piece]:
+        """What is queued, which is not written."""
+        left = list(self._queue)
         self._queue.clear()
         if self._watch is not None:
             self._watch.set(None, None)
-        return size
+        return left
 
     def move(self, sink: Sink) -> None:
         """Give a sink what is queued and what comes. A regular file goes on: nobody leaves it."""
         if self._is_always_ready and not self._is_broken:
             return
         self._sink = sink
-        left = list(self._queue)
-        self._queue.clear()
+        left = self.take()
         self._release()
         self._give(sink, left)
         self._on_taken()

@@ -9,7 +9,7 @@ import partition.server.streams
 from allocator.jobs.table import JobTable
 from native.wire import client
 from partition.server.session import ClientSession
-from partition.server.streams import ClientOutput
+from partition.server.streams import ClientOutput, Writer
 from partition.session.events import Abandon, Begin, Tell
 from partition.session.machine import Session
 from partition.up.embedded import EmbeddedLaunch, EmbeddedPartition
@@ -103,6 +103,33 @@ def output_beyond_the_window_comes_twice(patch: Patch) -> None:
 @defect
 def more_is_sent_than_the_window_has(patch: Patch) -> None:
     patch.setattr(partition.server.streams, "OUTPUT_WINDOW_BYTES", 1 << 30)
+
+
+@defect
+def output_is_sent_while_the_client_is_asked_for_the_stream(patch: Patch) -> None:
+    def ask(original: Any, self: ClientOutput) -> None:
+        original(self)
+        self._writer = Writer.SERVER
+
+    wrap(patch, ClientOutput, "_ask", ask)
+
+
+@defect
+def what_waits_for_a_stream_that_is_given_is_dropped(patch: Patch) -> None:
+    def given(original: Any, self: ClientOutput, fd: int) -> None:
+        self._queue.clear()
+        original(self, fd)
+
+    wrap(patch, ClientOutput, "given", given)
+
+
+@defect
+def what_a_client_has_given_stays_open(patch: Patch) -> None:
+    def close(original: Any, self: ClientOutput) -> None:
+        self._direct = None
+        original(self)
+
+    wrap(patch, ClientOutput, "close", close)
 
 
 @defect

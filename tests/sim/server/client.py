@@ -86,15 +86,21 @@ class Client:
         self._unwritten: deque[tuple[int, int]] = deque()
         self._is_writing = False
         self._broken: set[int] = set()
+        self._asked_for: list[int] = []  # streams, by the server
         self._pressed_at = -math.inf
         self._presses = 0
         self._input_left = wish.job.input_bytes
         self._has_input = True
         self._allowed = 0
 
-    def descriptors(self) -> tuple[int, ...]:
-        """Of its request, as they come to the server."""
-        return self.sim.fds.open(2) if self.wish.has_descriptors else ()
+    def descriptors(self, message: FromClient) -> tuple[int, ...]:
+        """Of a packet, as they come to the server."""
+        match message:
+            case client.Request() if self.wish.has_descriptors:
+                return self.sim.fds.open(2)
+            case client.Given(stream, client.Gift.PIPE) if self.sim.clock.rng.random() < 0.9:
+                return self.sim.gifts.of_client(self, stream)
+        return ()  # of a gift, too, if the server can have no more
 
     # -- what happens to it -----------------------------------------------------
 
@@ -249,6 +255,9 @@ class Client:
             case client.Start(number):
                 stand_in = self.sim.starting_of(self, number)
                 clock.after(clock.rng.uniform(1e-5, 5e-4), lambda: self._start(number, stand_in))
+            case client.Give(stream):
+                self._asked_for.append(stream)
+                self._give()
             case client.KillOrphans(token):
                 self._kill_orphans(token)
             case client.Suspend():
@@ -349,7 +358,19 @@ class Client:
         self._is_writing = bool(self._unwritten)
         if self._is_writing:
             self.sim.clock.after(sum(counts.values()) / 3e5 if is_slow else 1e-5, self._write)
+        self._give()
         self._look()
+
+    def has_unwritten(self, stream: int) -> bool:
+        """It still has something to write."""
+        return any(each == stream for each, _ in self._unwritten)
+
+    def _give(self) -> None:
+        """Give what it was asked for and has written."""
+        for stream in [each for each in self._asked_for if not self.has_unwritten(each)]:
+            self._asked_for.remove(stream)
+            keeps = stream in self._broken or self.sim.clock.rng.random() < 0.2
+            self.send(client.Given(stream, client.Gift.NOTHING if keeps else client.Gift.PIPE))
 
     def _give_input(self) -> None:
         if not self._has_input or not self._allowed or self._is_held(self._give_input):

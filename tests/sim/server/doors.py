@@ -12,6 +12,7 @@ import pytest
 
 import partition.server.front
 import partition.server.session
+import partition.server.streams
 import partition.up.embedded
 import pct.driver
 import pct.host.ranks
@@ -21,7 +22,7 @@ from native.machine import Event
 from partition.server import errands
 from pct import events, pmi_events
 from tests.sim.clock import Violation
-from tests.sim.server import keepers, watchers
+from tests.sim.server import given, keepers, watchers
 from tests.sim.server.client import Answer
 from tests.sim.server.link import Channel
 from tests.sim.server.record import watched
@@ -31,8 +32,11 @@ if TYPE_CHECKING:
     from tests.sim.server.world import ServerSim
 
 
+GIVE_AFTER_BYTES = 1000  # few write a megabyte
+
+
 class Descriptors:
-    """Those that come with requests. Each is closed once."""
+    """Those that come with requests and gifts. Each is closed once."""
 
     def __init__(self) -> None:
         self.living: set[int] = set()
@@ -215,7 +219,12 @@ def closed(sim: ServerSim) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(partition.server.session, "Channel", Channel)
         patch.setattr(partition.server.session, "os", system)
+        patch.setattr(partition.server.session, "unixsockets", sim.gifts)
+        patch.setattr(partition.server.front, "unixsockets", sim.gifts)
+        patch.setattr(partition.server.front, "gifts", sim.gifts)
         patch.setattr(partition.server.front, "ClientOutput", watchers.output(sim))
+        patch.setattr(partition.server.streams, "OutputStream", given.stream_of(sim))
+        patch.setattr(partition.server.streams, "GIVE_AFTER_BYTES", GIVE_AFTER_BYTES)
         patch.setattr(yod.launching, "Registration", Registration)
         patch.setattr(yod.driver, "Launch", watched(sim))
         patch.setattr(partition.up.embedded, "Node", watchers.node(sim))

@@ -101,7 +101,7 @@ class Channel:
             self.close()
             self._on_gone("the client has ended")
             return
-        fds = self._client.descriptors() if isinstance(message, client.Request) else ()
+        fds = self._client.descriptors(message)
         try:
             self._on_message(message, fds)
         except Violation:

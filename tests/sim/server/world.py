@@ -20,6 +20,7 @@ from tests.sim.launchers import make_plan
 from tests.sim.server import rules
 from tests.sim.server.client import Client, Wish
 from tests.sim.server.doors import Descriptors, Helpers, closed
+from tests.sim.server.given import Gifts
 from tests.sim.server.keepers import Keeper
 from tests.sim.server.link import Channel
 from tests.sim.server.loop import Loop
@@ -58,6 +59,7 @@ class ServerSim:
         living: how many of them have not ended.
         most: sessions at a time, the highest number.
         is_ending: the server was told to end.
+        gifts: streams that clients have given.
         starting: the keeper that is being asked for.
         on_entered: called when a client, or its launch, has come to a phase.
         struck: faults that have struck, and when.
@@ -70,6 +72,7 @@ class ServerSim:
         self.limits = limits or Limits()
         self.host = Host(self.clock, "n0")
         self.fds = Descriptors()
+        self.gifts = Gifts(self)
         self.helpers = Helpers(self)
         self.slots = Slots(slots or SLOTS_MAX)
         self.truths: dict[int, ServedTruth] = {}
