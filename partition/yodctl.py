@@ -172,7 +172,8 @@ def status() -> None:
     else:
         click.echo(f"  pcts       {sum(alive[1:])} of {len(alive) - 1} alive")
     if not alive[0]:
-        again = "`yodctl up --ssh` starts it again, " if found.started else ""
+        by_ssh = "`yodctl up --ssh` starts it again, " if found.started else ""
+        again = by_ssh or local.way_back(found, ", ")
         raise PartitionError(f"bebopd is gone; {again}`yodctl down` clears what is left")
     rows = _rows(found)
     out = why.out_of_use(rows, time.time(), why.stale_s(limits.load(os.environ), len(rows)))
@@ -183,10 +184,9 @@ def status() -> None:
     if chosen := bringing.chosen_otherwise(found):
         click.echo(chosen)
     if not all(alive):
-        gone_nodes = [
-            daemon for daemon, lives in zip(found.daemons, alive, strict=True) if not lives
-        ]
-        raise PartitionError("gone: " + ", ".join(map(str, gone_nodes)))
+        again = local.way_back(found)
+        gone = ", ".join(map(str, local.dead(found)))
+        raise PartitionError(f"gone: {gone}{again and f'; {again}'}")
     if found.tag and not found.is_of_job:
         from partition.hosts import told
 

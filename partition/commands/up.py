@@ -44,11 +44,14 @@ def of_this_host(count: int, slots: int, base_port: int, debug: bool) -> None:
     began = time.monotonic()
     os.umask(0o077)
     os.chdir("/")  # the daemons hold no directory of the user's
-    found = local.up(
+    came = local.up(
         count, slots=slots, base_port=base_port, debug=debug, environment=dict(os.environ)
     )
+    found = came.state
     took_s = time.monotonic() - began
-    each = f" of {slots} slots" if slots > 1 else ""
+    if came.again:
+        click.echo(f"started again: {', '.join(map(str, came.again))}")
+    each = f" of {slots} slots" if slots > 1 and not came.again else ""
     click.echo(f"{count} nodes{each} are up at {address_of(found)} ({took_s:.2f} s)")
     chosen = chosen_otherwise(found)
     click.echo(f"{chosen or 'yod finds them by itself'}; `yodctl down` takes it down")

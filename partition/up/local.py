@@ -1,8 +1,9 @@
 """A partition of daemons on this host: one bebopd and N PCTs.
 
-All daemons are started at once. bebopd writes a line to its ready pipe when it listens,
-and another one when N nodes are up; a daemon that dies is seen as a child that ended.
-When anything fails, everything that was started is ended and removed.
+All daemons are started at once; called again, those that have died are, in their place. bebopd
+writes a line to its ready pipe when it listens, and another one when N nodes are up; a node that
+comes back to a bebopd writes one itself. A daemon that dies is seen as a child that ended.
+When anything fails, everything that this call has started is ended and removed.
 """
 
 from __future__ import annotations
@@ -11,13 +12,16 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from native.errors import PartitionError
 from native.host import programs, sitedirs, userdirs
+from native.host.keyfile import read_partition_key
 from native.loop.reactor import Reactor
 from native.nodelist import format_cpus
 from native.waitstatus import how_it_ended
@@ -35,6 +39,17 @@ class AlreadyUpError(PartitionError):
     """A partition of this user is up already."""
 
 
+class Came(Struct, frozen=True):
+    """What has come of :func:`up`.
+
+    Attributes:
+        again: what was started in the place of daemons that had died; empty: the partition is new.
+    """
+
+    state: State
+    again: tuple[Daemon, ...] = ()
+
+
 def up(
     count: int,
     *,
@@ -42,29 +57,34 @@ def up(
     base_port: int = 0,
     debug: bool = False,
     environment: Mapping[str, str],
-) -> State:
-    """Start a partition of ``count`` nodes.
+) -> Came:
+    """Start a partition of ``count`` nodes, or what has died of the one that is up.
 
     Args:
-        slots: of each node.
-        base_port: TCP port of the bebopd, those of the PCTs follow; 0: any.
+        slots: of each node that is started.
+        base_port: TCP port of a new bebopd, those of the PCTs follow; 0: any.
         environment: of the daemons.
 
     Raises:
-        AlreadyUpError: there is one.
+        AlreadyUpError: there is one, and it is whole or has not as many nodes.
         PartitionError: it does not come up; the text contains the end of the log.
     """
     where = state.directory(environment)
     directory.make(where, environment)
     with directory.locked(where):
-        refuse_second(environment)
-        directory.clean(where, removes_itself=False)
-        (where / directory.LOGS).mkdir(mode=0o700)
+        found = state.load_any(environment)
+        lost = dead(found) if found is not None and count_of(found) == count else ()
+        if not lost:
+            refuse_second(environment)
+            directory.clean(where, removes_itself=False)
+            (where / directory.LOGS).mkdir(mode=0o700)
         starter = _Starter(where, count, slots, base_port, debug, environment)
         try:
-            return starter.start()
+            if found is not None and lost:
+                return starter.mend(found, lost)
+            return Came(starter.start())
         except BaseException:
-            starter.abandon()
+            starter.abandon(removes_all=not lost)
             raise
         finally:
             starter.close()
@@ -114,6 +134,18 @@ def is_stale(found: State) -> bool:
     return not found.started and not any(map(processes.is_alive, found.daemons))
 
 
+def count_of(found: State) -> int:
+    """How many nodes a partition of this host has; 0: it is another kind of one, or not up yet."""
+    is_of_host = found.is_up and not (found.tag or found.hosts or found.is_of_job)
+    return len(found.daemons) - 1 if is_of_host else 0
+
+
+def dead(found: State) -> tuple[Daemon, ...]:
+    """The daemons of a partition that have died, where others are left."""
+    lost = tuple(each for each in found.daemons if not processes.is_alive(each))
+    return lost if len(lost) < len(found.daemons) else ()
+
+
 class _Starter:
     """Starts the daemons, and waits until every node is up."""
 
@@ -135,6 +167,7 @@ class _Starter:
         self._environment = {k: v for k, v in environment.items() if k != "PYTHONPATH"}
         self._reactor = Reactor()
         self._daemons: list[Daemon] = []
+        self._starters: list[int] = []  # their other ends are nodes', until these are ready
         self._lines: list[str] = []
         self._partial = b""
         self._failure = ""
@@ -144,49 +177,73 @@ class _Starter:
 
     def start(self) -> State:
         """Start everything; see :func:`up`."""
+        with self._told() as ready_fd:
+            self._spawn_bebopd(self._base_port, ready_fd)
+            self._wait(lines=1)
+            found = self._state()
+            state.save(found, self._where)
+            for node in range(self._count):
+                self._spawn_pct(node, found.address)
+            found = replace(found, daemons=tuple(self._daemons))
+            state.save(found, self._where)
+            self._wait(lines=2)
+        found = replace(found, is_up=True)
+        state.save(found, self._where)
+        return found
+
+    def mend(self, found: State, lost: Sequence[Daemon]) -> Came:
+        """Start what has died; see :func:`up`. A new bebopd listens where the old one did."""
+        with self._told() as ready_fd:
+            is_new = any(each.node < 0 for each in lost)
+            if is_new:
+                self._spawn_bebopd(int(found.address.rpartition(":")[2]), ready_fd)
+                self._wait(lines=1)
+            for daemon in lost:
+                if daemon.node >= 0:
+                    # A bebopd that was there does not tell of them: each tells of itself.
+                    self._spawn_pct(daemon.node, found.address, -1 if is_new else ready_fd)
+            there = {each.node: each for each in (*found.daemons, *self._daemons)}
+            found = replace(found, daemons=tuple(there[each.node] for each in found.daemons))
+            state.save(found, self._where)
+            self._wait(lines=2 if is_new else len(lost))
+        return Came(found, tuple(self._daemons))
+
+    @contextmanager
+    def _told(self) -> Iterator[int]:
+        """A descriptor for daemons, which write a line to it when they are ready."""
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             self._reactor.on_signal(number, lambda: self._fail("interrupted"))
         read_fd, write_fd = os.pipe2(os.O_CLOEXEC)
-        try:
-            self._spawn_bebopd(write_fd)
-        finally:
-            os.close(write_fd)
         os.set_blocking(read_fd, False)
         watch = self._reactor.watch(read_fd, lambda: self._read(read_fd))
         timer = self._reactor.timer(lambda: self._fail("not up in time"))
         timer.set(self._reactor.monotonic() + START_S + START_NODE_S * self._count)
         try:
-            self._wait(lines=1)
-            found = self._state()
-            state.save(found, self._where)
-            for node in range(self._count):
-                self._spawn_pct(node)
-            found = replace(found, daemons=tuple(self._daemons))
-            state.save(found, self._where)
-            self._wait(lines=2)
-            found = replace(found, is_up=True)
-            state.save(found, self._where)
-            return found
+            yield write_fd
         finally:
             timer.close()
             watch.close()
             os.close(read_fd)
+            os.close(write_fd)
 
-    def abandon(self) -> None:
-        """End whatever was started and remove it."""
+    def abandon(self, *, removes_all: bool) -> None:
+        """End whatever was started, and remove the partition's files if it is all of it."""
         processes.end(self._daemons, END_S)
-        directory.clean(self._where)
+        if removes_all:
+            directory.clean(self._where)
 
     def close(self) -> None:
         """Release the children; those that run go on without this process."""
         self._reactor.close()
+        for fd in self._starters:
+            os.close(fd)
 
-    def _spawn_bebopd(self, ready_fd: int) -> None:
+    def _spawn_bebopd(self, port: int, ready_fd: int) -> None:
         unix = ["--unix", self._unix_path or sitedirs.NONE]
         self._spawn(
             [
                 *programs.command_line("bebopd"),
-                *("--listen", f"127.0.0.1:{self._base_port}", *unix),
+                *("--listen", f"127.0.0.1:{port}", *unix),
                 *("--key-file", self._key_file, "--state-dir", str(self._records)),
                 *("--ready-fd", str(processes.READY_FD), "--expect", str(self._count)),
                 *self._debug,
@@ -195,19 +252,31 @@ class _Starter:
             ready_fd=ready_fd,
         )
 
-    def _spawn_pct(self, node: int) -> None:
+    def _spawn_pct(self, node: int, bebopd: str, ready_fd: int = -1) -> None:
+        """Start a node.
+
+        Args:
+            ready_fd: it writes a line there when bebopd has taken it; -1: it tells nobody.
+        """
         port = self._base_port + 1 + node if self._base_port else 0
-        self._spawn(
-            [
-                *programs.command_line("pct"),
-                *("--bebopd", self._lines[0], "--key-file", self._key_file),
-                *("--listen", f"127.0.0.1:{port}", "--slots", str(self._slots)),
-                *("--node", str(node), "--name", f"node{node}", *self._debug),
-                *self._share(node),
-            ],
-            f"pct-{node}",
-            node=node,
-        )
+        words = [
+            *programs.command_line("pct"),
+            *("--bebopd", bebopd, "--key-file", self._key_file),
+            *("--listen", f"127.0.0.1:{port}", "--slots", str(self._slots)),
+            *("--node", str(node), "--name", f"node{node}", *self._debug),
+            *self._share(node),
+        ]
+        if ready_fd < 0:
+            self._spawn(words, f"pct-{node}", node=node)
+            return
+        words += ["--starter-fd", "0", "--ready-fd", str(processes.READY_FD)]
+        reading, writing = os.pipe2(os.O_CLOEXEC)
+        try:
+            os.write(writing, f"{read_partition_key(self._key_file).hex()}\n".encode())
+            self._spawn(words, f"pct-{node}", node, ready_fd, reading)
+        finally:
+            os.close(reading)
+        self._starters.append(writing)
 
     def _share(self, node: int) -> list[str]:
         """What a node has of the host's memory, GPUs and cores, where the user does not say it."""
@@ -226,9 +295,11 @@ class _Starter:
             words += ["--cpus", cpus or capacity.NO_CPUS]
         return words
 
-    def _spawn(self, argv: list[str], name: str, node: int = -1, ready_fd: int = -1) -> None:
+    def _spawn(
+        self, argv: list[str], name: str, node: int = -1, ready_fd: int = -1, stdin_fd: int = -1
+    ) -> None:
         log = self._where / directory.LOGS / f"{name}.log"
-        unix_pid = processes.spawn(argv, self._environment, log, ready_fd)
+        unix_pid = processes.spawn(argv, self._environment, log, ready_fd, stdin_fd)
         daemon = Daemon(unix_pid, processes.start_ticks(unix_pid), str(log), node)
         self._daemons.append(daemon)
         self._reactor.on_child(unix_pid, lambda status: self._died(daemon, status))
@@ -255,9 +326,8 @@ class _Starter:
         data = os.read(fd, 4096)
         *whole, self._partial = (self._partial + data).split(b"\n")
         self._lines += [line.decode() for line in whole]
-        if not data and len(self._lines) < 2:
-            return  # the daemon has died: _died tells how
-        self._reactor.stop()
+        if data:
+            self._reactor.stop()
 
     def _died(self, daemon: Daemon, status: int) -> None:
         self._fail(f"{daemon}: {how_it_ended(status)}", daemon.log)
@@ -281,9 +351,21 @@ def refuse_second(environment: Mapping[str, str]) -> None:
             left = sum(map(processes.is_alive, found.daemons[1:]))
             raise AlreadyUpError(
                 f"{found.daemons[0]} of the partition that was up is gone, {left} of its"
-                f" {nodes} nodes are left; `yodctl down` ends them"
+                f" {nodes} nodes are left; {way_back(found, ', ')}`yodctl down` ends them"
             )
         raise AlreadyUpError(
             f"a partition of {nodes} nodes is up already, at"
-            f" {found.unix_address or found.address}; `yodctl down` takes it down"
+            f" {found.unix_address or found.address};"
+            f" {way_back(found, ', ')}`yodctl down` takes it down"
         )
+
+
+def way_back(found: State, behind: str = "") -> str:
+    """The command that starts what has died of a partition of this host, and what it does.
+
+    Args:
+        behind: follows it in the line. Where there is no such command all is empty.
+    """
+    if not (count := count_of(found)) or not dead(found):
+        return ""
+    return f"`yodctl up --local {count}` starts again what is gone{behind}"
