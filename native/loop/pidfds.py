@@ -42,6 +42,11 @@ class Pidfds:
             call = partial(self._ended, unix_pid)
             self._watches[unix_pid] = self._reactor.watch(fd, call)
 
+    def rest(self, unix_pid: int, is_resting: bool) -> None:
+        """Do not tell of a child's end, nor wake up for it, until it is told to go on."""
+        if (watch := self._watches.get(unix_pid)) is not None:
+            watch.set(None if is_resting else partial(self._ended, unix_pid), None)
+
     def close(self) -> None:
         """Watch none any more."""
         for unix_pid in list(self._watches):

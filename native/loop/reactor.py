@@ -294,6 +294,14 @@ class Reactor:
             self.run_for(None, self.on_signal, signal.SIGCHLD, self._reap)  # for all children
         self._soon.append((None, partial(self._reap_one, unix_pid)))  # ended before we listened?
 
+    def rest_child(self, unix_pid: int, is_resting: bool) -> None:
+        """Leave a child's end until later, without being woken; or look at it, and go on.
+
+        With SIGCHLD it has no effect: that comes for all children.
+        """
+        if self._pidfds is not None:
+            self._pidfds.rest(unix_pid, is_resting)
+
     def deadline(self) -> float | None:
         """When there is something to do that no descriptor tells; seconds, as :meth:`monotonic`."""
         if self._soon or self._idle:

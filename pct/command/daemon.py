@@ -121,7 +121,7 @@ def run(
         if told:
             bebopd = os.environ[starting.BEBOPD_VARIABLE] = told
     ring = Keyring((take_key(os.environ),) if key_file is None else _keys(key_file))
-    reactor = Reactor()
+    reactor = Reactor(takes_sigchld=False)  # which comes for each child, also for one that may wait
     address = numeric(bebopd or "", "--bebopd")
     if advertise is not None:
         advertise = advertised(advertise)

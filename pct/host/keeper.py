@@ -217,6 +217,8 @@ class Keeper:
     def rest(self, is_resting: bool) -> None:
         """Leave what it reports, and its end, until later; or look at that now, and go on."""
         self._is_resting = is_resting
+        if self._number is not None:
+            self._spawner.rest(self._number, is_resting)
         self._look()
         wait_status, self._wait_status = self._wait_status, None
         if wait_status is not None:

@@ -80,6 +80,9 @@ class ClientSpawner:
         if number in self._asked or number in self._living:
             self._channel.send_continue(number)
 
+    def rest(self, number: int, is_resting: bool) -> None:
+        """Do nothing: the client tells of it in any case."""
+
     def kill_orphans(self, done: Callable[[], None]) -> None:
         """Have the client kill its orphans.
 

@@ -72,6 +72,9 @@ class Spawner(Protocol):
     def resume(self, number: int) -> None:
         """Continue a keeper that has not ended: one that was stopped ends nothing."""
 
+    def rest(self, number: int, is_resting: bool) -> None:
+        """Tell of a keeper's end later, if that saves being woken; or go on."""
+
     def kill_orphans(self, done: Callable[[], None]) -> None:
         """Kill what lost keepers have left behind, and call ``done`` when none is left."""
 
@@ -144,6 +147,10 @@ class OwnSpawner:
             except OSError:  # it belongs to another user
                 pass
 
+    def rest(self, number: int, is_resting: bool) -> None:
+        """Do not wake up for its end, or do."""
+        self._reactor.rest_child(number, is_resting)
+
     def kill_orphans(self, done: Callable[[], None]) -> None:
         """Kill the children of this process that are neither keepers nor strangers."""
         self._orphans.kill(done)
@@ -169,6 +176,9 @@ class Departed:
         raise OSError(errno.ESRCH, "the launch that it is for has ended")
 
     def resume(self, number: int) -> None:
+        """Do nothing."""
+
+    def rest(self, number: int, is_resting: bool) -> None:
         """Do nothing."""
 
     def kill_orphans(self, done: Callable[[], None]) -> None:

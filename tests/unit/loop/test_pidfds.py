@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import select
 import signal
 import threading
 
@@ -46,6 +47,21 @@ def test_children_are_told_of_in_any_thread(clock):
     thread.start()
     thread.join()
     assert [os.waitstatus_to_exitcode(status) for status in ended] == [4]
+
+
+def test_the_end_of_a_child_that_rests_wakes_nobody_and_is_told_later(loop):
+    ended: list[int] = []
+    unix_pid = child(5)
+    loop.on_child(unix_pid, lambda status: (ended.append(status), loop.stop()))
+    loop.rest_child(unix_pid, True)
+    os.waitid(os.P_PID, unix_pid, os.WEXITED | os.WNOWAIT)
+    ready = select.poll()
+    ready.register(loop.fileno(), select.POLLIN)
+    assert not ready.poll(0)
+    loop.rest_child(unix_pid, False)
+    loop.run()
+    assert [os.waitstatus_to_exitcode(status) for status in ended] == [5]
+    loop.rest_child(unix_pid, True)  # it is not there any more
 
 
 def test_all_who_ask_for_a_child_are_told(loop):
