@@ -89,7 +89,7 @@ class Session:
             PeerProtocolError: a second request.
             IllegalTransition: no such event here; a bug.
         """
-        row = _TABLE[self.state]
+        row = TABLE[self.state]
         if type(event) not in row:
             if isinstance(event, Asked):
                 raise PeerProtocolError("client: a second request")
@@ -242,7 +242,7 @@ _ENDS: dict[type[Event], Method] = {
     ClientGone: Session._gone,
     ServerEnds: Session._server_ends,
 }
-_TABLE: dict[State, dict[type[Event], Method]] = {
+TABLE: dict[State, dict[type[Event], Method]] = {
     State.GREETED: {
         **_ENDS,
         Asked: Session._asked,

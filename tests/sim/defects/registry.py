@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from partition.session.machine import TABLE as SESSIONS
 from tests.sim.scenario import SCENARIOS
 from yod.launch.machine import OWNER, TABLE
 
@@ -31,14 +32,15 @@ defect = defect_of(*SCENARIOS)
 
 
 def wrap(patch: Patch, owner: type, name: str, change: Callable[..., Any]) -> None:
-    """Replace a method by ``change(original, self, ...)``, in the table of a launch as well."""
+    """Replace a method by ``change(original, self, ...)``, in the tables of machines as well."""
     original = getattr(owner, name)
 
     def changed(self: Any, *arguments: Any, **named: Any) -> Any:
         return change(original, self, *arguments, **named)
 
     patch.setattr(owner, name, changed)
-    for row in TABLE.values():
+    rows: list[dict[Any, Any]] = [*TABLE.values(), *SESSIONS.values()]
+    for row in rows:
         for kind in [kind for kind, method in row.items() if method is original]:
             patch.setitem(row, kind, changed)
             patch.setitem(OWNER, changed, owner)

@@ -38,7 +38,7 @@ def a_client_is_told_its_end_twice(patch: Patch) -> None:
 
 @defect
 def a_client_is_not_told_its_end(patch: Patch) -> None:
-    patch.setattr(Session, "_ended", lambda self, event, now: [])
+    wrap(patch, Session, "_ended", lambda original, self, event, now: [])
 
 
 @defect
@@ -193,7 +193,7 @@ def the_descriptors_of_a_request_stay_open(patch: Patch) -> None:
 
 @defect
 def a_session_stays_when_its_client_has_gone(patch: Patch) -> None:
-    patch.setattr(Session, "_gone", lambda self, event, now: [])
+    wrap(patch, Session, "_gone", lambda original, self, event, now: [])
 
 
 @defect
