@@ -177,28 +177,29 @@ def stacks(environment: Mapping[str, str], size: int) -> float:
 
 def quick(rounds: int, scratch: Path) -> list[str]:
     """A table of what is to be quick: one print, an interrupt, stacks."""
-    rows = []
+    rows: list[list[str]] = []
     with ExitStack() as stack:
         own = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="yod-bench-")))
         # Where jobs are found by their ids: none but these.
         embedded = {**os.environ, "YOD_PARTITION": "embedded", "XDG_RUNTIME_DIR": str(own)}
         yodctl = str(Path(yod_command()).with_name("yodctl"))
-        local = partition(yodctl, RANKS_ENDED, stack, scratch)
-        for name, place in (("embedded", embedded), (f"{RANKS_ENDED} local PCTs", local)):
-            for what, values in (
-                ("a line to yod's reader", delays(place)),
-                (
-                    f"an interrupt until {RANKS_ENDED} ranks are dead",
-                    [ends(place, RANKS_ENDED, scratch) for _ in range(rounds)],
-                ),
-                (
-                    f"stacks of {RANKS_ENDED} ranks",
-                    [stacks(place, RANKS_ENDED) for _ in range(rounds)],
-                ),
-            ):
-                values.sort()
-                middle = f"**{statistics.median(values):.2f}** ({values[0]:.2f}..{values[-1]:.2f})"
-                rows.append([f"{what}, {name}", middle])
+        line, end = "a line to yod's reader", f"an interrupt until {RANKS_ENDED} ranks are dead"
+        stack_of_all = f"stacks of {RANKS_ENDED} ranks"
+
+        def add(what: str, where: str, values: list[float]) -> None:
+            values.sort()
+            middle = f"**{statistics.median(values):.2f}** ({values[0]:.2f}..{values[-1]:.2f})"
+            rows.append([f"{what}, {where}", middle])
+
+        def add_of_all(where: str, place: Mapping[str, str]) -> None:
+            add(end, where, [ends(place, RANKS_ENDED, scratch) for _ in range(rounds)])
+            add(stack_of_all, where, [stacks(place, RANKS_ENDED) for _ in range(rounds)])
+
+        add(line, "embedded", delays(embedded))
+        add_of_all("embedded", embedded)
+        # Idle daemons take processor time, too: the fewest first.
+        add(line, "1 local PCT", delays(partition(yodctl, 1, stack, scratch)))
+        add_of_all(f"{RANKS_ENDED} local PCTs", partition(yodctl, RANKS_ENDED, stack, scratch))
     return ["", *table(["", "ms, median (min..max)"], rows)]
 
 
