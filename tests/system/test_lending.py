@@ -23,8 +23,9 @@ preempt_mode = "suspend"
 name = "paid"
 preempts = ["free"]
 """
+# A shell that starts programs by vfork waits for them in state D, also where both stand still.
 SCRIPT = """#YOD -queue free
-yod -sz 4 sh -c 'echo rank $$ >>ranks; while [ ! -e done ]; do sleep 0.05; done'"""
+yod -sz 4 bash -c 'echo rank $$ >>ranks; while [ ! -e done ]; do sleep 0.05; done'"""
 
 
 @pytest.fixture

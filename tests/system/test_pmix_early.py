@@ -55,9 +55,10 @@ def server(reactor: Reactor) -> Iterator[PmixServer]:
     started = PmixServer(
         os.getpid(), OWNER, reactor, OwnSpawner(reactor), Limits().pmix_server_bytes
     )
+    unix_pid = started.keeper.unix_pid
     yield started
     started.close()
-    wait_for_exit(started.keeper.unix_pid)
+    wait_for_exit(unix_pid)
 
 
 def run_until(reactor: Reactor, condition: Callable[[], object]) -> None:
