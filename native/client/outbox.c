@@ -72,26 +72,27 @@ static bool has_descriptor (const struct outbox_packet *packet)
     return packet->head.kind == CLIENT_GIVEN && packet->more == GIFT_PIPE;
 }
 
-static ssize_t send_given (int socket, struct outbox_packet *packet)
+ssize_t outbox_send (int socket, const void *packet, size_t size,
+                     const int fds[], size_t n_fds)
 {
     union {
-        char room[CMSG_SPACE (sizeof (int))];
+        char room[CMSG_SPACE (OUTBOX_FDS_MAX * sizeof (int))];
         struct cmsghdr align;
     } control = { 0 };
-    struct iovec bytes = { .iov_base = packet, .iov_len = packet->size };
+    struct iovec bytes = { .iov_base = (void *) packet, .iov_len = size };
     struct msghdr message = {
         .msg_iov = &bytes,
         .msg_iovlen = 1,
         .msg_control = &control,
-        .msg_controllen = sizeof (control),
+        .msg_controllen = (socklen_t) CMSG_SPACE (n_fds * sizeof (int)),
     };
     struct cmsghdr *header = CMSG_FIRSTHDR (&message);
-    int fd = (int) packet->head.value;
 
+    assert (n_fds > 0 && n_fds <= OUTBOX_FDS_MAX);
     header->cmsg_level = SOL_SOCKET;
     header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN (sizeof (fd));
-    memcpy (CMSG_DATA (header), &fd, sizeof (fd));
+    header->cmsg_len = (socklen_t) CMSG_LEN (n_fds * sizeof (int));
+    memcpy (CMSG_DATA (header), fds, n_fds * sizeof (int));
     return sendmsg (socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
@@ -102,11 +103,14 @@ bool outbox_flush (struct outbox *box)
 
     while (box->count > 0 && !box->is_broken) {
         packet = at (box, 0);
-        if (has_descriptor (packet))
-            sent = send_given (box->socket, packet);
-        else
+        if (has_descriptor (packet)) {
+            int fd = (int) packet->head.value;
+
+            sent = outbox_send (box->socket, packet, packet->size, &fd, 1);
+        } else {
             sent = send (box->socket, packet, packet->size,
                          MSG_NOSIGNAL | MSG_DONTWAIT);
+        }
         if (sent < 0 && errno == EINTR)
             continue;
         if (sent < 0 && errno == ETOOMANYREFS && has_descriptor (packet)) {

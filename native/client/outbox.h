@@ -10,10 +10,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "wire.h"
 
 #define OUTBOX_PACKETS 64
+#define OUTBOX_FDS_MAX 2                /* of one packet */
 #define OUTBOX_RESERVED 32              /* 16 orphan answers, 16 of other kinds */
 
 struct outbox_packet {
@@ -37,12 +39,12 @@ bool outbox_has_room (const struct outbox *box);
  * again. */
 void outbox_add (struct outbox *box, enum client_kind kind, uint32_t value);
 
-/* Queue a packet with a number as its payload. With GIVEN of a pipe goes the
- * standard stream of that number, which stays open. */
+/* Queue a packet with a number as its payload. GIVEN of a pipe takes a
+ * descriptor along: the standard stream of that number, which stays open. */
 void outbox_add_number (struct outbox *box, enum client_kind kind,
                         uint32_t value, uint32_t more);
 
-/* A stream whose GIVEN waits is not given: it is to be closed. */
+/* A stream is to be closed: if its GIVEN waits, it says that nothing is given. */
 void outbox_withdraw (struct outbox *box, uint32_t stream);
 
 /* Queue a credit for bytes of a stream; it is added to one that waits. */
@@ -52,5 +54,12 @@ void outbox_add_written (struct outbox *box, uint32_t stream, size_t bytes);
  *   true   nothing is left in the queue
  */
 bool outbox_flush (struct outbox *box);
+
+/* Send a packet with descriptors now, without the queue; they stay open.
+ *   n_fds   1 to OUTBOX_FDS_MAX
+ *   as of sendmsg(2)
+ */
+ssize_t outbox_send (int socket, const void *packet, size_t size,
+                     const int fds[], size_t n_fds);
 
 #endif

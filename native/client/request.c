@@ -7,11 +7,11 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "name.h"
+#include "outbox.h"
 #include "wire.h"
 
 extern char **environ;
@@ -205,29 +205,11 @@ bool request_make (int argc, char *argv[], uint64_t ignored, unsigned closed,
 
 bool request_send (int socket)
 {
-    union {
-        char room[CMSG_SPACE (2 * sizeof (int))];
-        struct cmsghdr align;
-    } control = { 0 };
-    struct iovec bytes = {
-        .iov_base = &made.request,
-        .iov_len = sizeof (made.request),
-    };
-    struct msghdr message = {
-        .msg_iov = &bytes,
-        .msg_iovlen = 1,
-        .msg_control = &control,
-        .msg_controllen = sizeof (control),
-    };
-    struct cmsghdr *header = CMSG_FIRSTHDR (&message);
     ssize_t sent;
 
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN (2 * sizeof (int));
-    memcpy (CMSG_DATA (header), made.fds, 2 * sizeof (int));
     do
-        sent = sendmsg (socket, &message, MSG_NOSIGNAL);
+        sent = outbox_send (socket, &made.request, sizeof (made.request),
+                            made.fds, 2);
     while (sent < 0 && errno == EINTR);
     return sent == sizeof (made.request);
 }

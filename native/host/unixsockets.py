@@ -7,6 +7,8 @@ import os
 import struct
 from collections.abc import Iterable
 
+from native.errors import PeerProtocolError
+
 _FD_BYTES = struct.calcsize("i")
 _CREDENTIALS = struct.Struct("iII")  # struct ucred: process, user, group
 _MSG_CMSG_CLOEXEC = 0x40000000  # linux/socket.h
@@ -62,3 +64,23 @@ def peer_of(end: _socket.socket) -> tuple[int, int]:
     data = end.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, _CREDENTIALS.size)
     unix_pid, uid, _ = _CREDENTIALS.unpack(data)
     return unix_pid, uid
+
+
+def pipe_anew(fd: int, access: int, fault: str) -> int:
+    """An open file description of our own of a pipe that was handed over; it does not block.
+
+    Whoever shares a description with us can make it block. What the descriptor is of is asked
+    without touching a file system. It stays open.
+
+    Args:
+        access: ``os.O_RDONLY`` or ``os.O_WRONLY``.
+        fault: what is said where it is no pipe.
+
+    Raises:
+        PeerProtocolError: it is no pipe.
+        OSError: it cannot be opened.
+    """
+    path = f"/proc/self/fd/{fd}"
+    if not os.readlink(path).startswith("pipe:"):
+        raise PeerProtocolError(fault)
+    return os.open(path, access | os.O_NONBLOCK | os.O_CLOEXEC)

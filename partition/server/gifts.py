@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 
-from native.errors import PeerProtocolError
 from native.host import unixsockets
 from native.wire.client import Gift
 
@@ -27,10 +26,8 @@ def own_description(gift: Gift, fds: tuple[int, ...]) -> int:
             return os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
         if not fds:
             return -1
-        path = f"/proc/self/fd/{fds[0]}"
-        if not os.readlink(path).startswith("pipe:"):
-            raise PeerProtocolError("client: an output that is no pipe")
-        return os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        fault = "client: an output that is no pipe"
+        return unixsockets.pipe_anew(fds[0], os.O_WRONLY, fault)
     except OSError:  # it is another user's, or we can have no more
         return -1
     finally:

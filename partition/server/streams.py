@@ -212,7 +212,7 @@ class ClientOutput:
         tell_written(pieces, self._on_written)
 
     def close(self) -> None:
-        """Stop, and forget who is told: they hold this."""
+        """Stop. Those who are told are forgotten, since they hold this object."""
         self._is_broken = True
         self._queue.clear()
         self._sent.clear()

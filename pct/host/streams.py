@@ -15,6 +15,7 @@ from contextlib import suppress
 from functools import partial
 
 from native.errors import PeerProtocolError
+from native.host import unixsockets
 from native.loop.reactor import Reactor, Watch
 from native.wire.io import OUTPUT_MAX_BYTES
 
@@ -25,9 +26,7 @@ _PAGE_BYTES = 4096  # of the least pipe, where pages are of that size; else less
 
 
 def own_pipe(fd: int, access: int) -> int:
-    """Our own open file description of a pipe that was handed over.
-
-    The descriptor is closed. What it is of is asked without touching a file system.
+    """Our own open file description of a rank's pipe. The descriptor is closed.
 
     Args:
         access: ``os.O_RDONLY`` or ``os.O_WRONLY``.
@@ -35,11 +34,8 @@ def own_pipe(fd: int, access: int) -> int:
     Raises:
         PeerProtocolError: it is no pipe, or it cannot be opened.
     """
-    path = f"/proc/self/fd/{fd}"
     try:
-        if not os.readlink(path).startswith("pipe:"):
-            raise PeerProtocolError("keeper: a stream that is no pipe")
-        return os.open(path, access | os.O_NONBLOCK | os.O_CLOEXEC)
+        return unixsockets.pipe_anew(fd, access, "keeper: a stream that is no pipe")
     except OSError as error:
         if error.errno == errno.ENXIO:  # the rank has closed its end already
             return _unread_pipe()

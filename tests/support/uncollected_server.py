@@ -1,7 +1,7 @@
-"""A launch server that collects no garbage, and tells at its end which of it is of a launch.
+"""A launch server without garbage collection.
 
-Run as ``yod-server``, with its options. Its last line on standard error names the kinds of
-objects of this project that only the garbage collector would have freed.
+Run as ``yod-server``, with its options. At its end it writes a line on standard error: the kinds
+of objects of this project that only the garbage collector would have freed.
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ class OutputStream:
         return sum(count for _, _, count in self.take())
 
     def take(self) -> list[Piece]:
-        """What is queued, which is not written."""
+        """Take back what is queued: it is not written."""
         left = list(self._queue)
         self._queue.clear()
         if self._watch is not None:
