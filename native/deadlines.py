@@ -9,7 +9,7 @@ number of holders.
 from __future__ import annotations
 
 from _heapq import heapify, heappop, heappush  # heapq's; most of that module is not used here
-from collections.abc import Hashable, KeysView
+from collections.abc import Callable, Hashable, KeysView
 from itertools import count
 from typing import Generic, TypeVar
 
@@ -79,3 +79,48 @@ class Deadlines(Generic[K]):
         for entry in found:
             heappush(self._heap, entry)
         return [holder for _, _, holder in found]
+
+
+class AskedDeadlines(Deadlines[K]):
+    """Deadlines whose holders are asked for them only when somebody needs to know.
+
+    A holder that changes many times before that is asked once.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._to_ask: dict[K, Callable[[], float | None]] = {}
+
+    def ask(self, holder: K, deadline: Callable[[], float | None]) -> None:
+        """The holder's deadline may have changed: ask for it before the next answer is given."""
+        self._to_ask[holder] = deadline
+
+    def __len__(self) -> int:
+        self._settle()
+        return super().__len__()
+
+    def __contains__(self, holder: K) -> bool:
+        self._settle()
+        return super().__contains__(holder)
+
+    def keys(self) -> KeysView[K]:
+        self._settle()
+        return super().keys()
+
+    def get(self, holder: K) -> float | None:
+        self._settle()
+        return super().get(holder)
+
+    def set(self, holder: K, at: float | None) -> None:
+        self._settle()
+        super().set(holder, at)
+
+    def earliest(self) -> float | None:
+        if self._to_ask:
+            self._settle()
+        return super().earliest()
+
+    def _settle(self) -> None:
+        to_ask, self._to_ask = self._to_ask, {}
+        for holder, deadline in to_ask.items():
+            super().set(holder, deadline())

@@ -11,7 +11,7 @@ from functools import partial
 from signal import SIGCONT, SIGSTOP, SIGTERM
 from typing import TYPE_CHECKING
 
-from native.deadlines import Deadlines, earliest
+from native.deadlines import AskedDeadlines, Deadlines, earliest
 from native.errors import IllegalTransition, PeerProtocolError
 from native.ids import PortalId, Principal, PrincipalKind
 from native.limits import Limits
@@ -99,7 +99,7 @@ class Node:
         self.limits = limits
         self._admission = Admission(self.reservation, limits, is_signed, unix_time)
         self._contain = contain
-        self._deadlines: Deadlines[int] = Deadlines()  # of the jobs
+        self._deadlines: AskedDeadlines[int] = AskedDeadlines()  # of the jobs
         self._faulty: Deadlines[int] = Deadlines()  # jobs that have raised: when they are dropped
         self.peers = Peers()
         self._announce_at: float | None = None
@@ -129,7 +129,9 @@ class Node:
         return self._then_restart(self._handled(event, now))
 
     def _handled(self, event: Event, now: float) -> list[Action]:
-        match event:
+        match event:  # the most frequent first
+            case Several(job_id, events) if job_id in self.jobs:
+                return self._several(self.jobs[job_id], events, now)
             case MessageReceived():
                 return self._message(event, now)
             case PeerGone(peer, text):
@@ -143,8 +145,6 @@ class Node:
                 return self._checked(event, now)
             case BrokerEvent():
                 return self.brokers.happened(event, self._bebopd, self.number, now)
-            case Several(job_id, events) if job_id in self.jobs:
-                return self._several(self.jobs[job_id], events, now)
             case JobEvent(job_id) if job_id in self.jobs:
                 return self._of_job(self.jobs[job_id], event, now)
             case JobEvent():  # it has been dropped
@@ -393,7 +393,7 @@ class Node:
         ]
         if self.jobs.get(job.job_id) is not job:
             return out
-        self._deadlines.set(job.job_id, job.deadline())
+        self._deadlines.ask(job.job_id, job.deadline)
         self.peers.note(job.job_id, job.parent)
         if job.state is JobState.RELEASED:
             del self.jobs[job.job_id]

@@ -309,9 +309,9 @@ class Driver:
 
     def _perform(self, actions: list[Action]) -> None:
         """Carry out what the machine has decided; its deadline may have changed as well."""
-        self._timer.set(self.machine.deadline())
         for action in actions:
             self._perform_one(action)
+        self._timer.set(self.machine.deadline())
 
     def _rescue(self, action: events.Rescue) -> None:
         assert self._plan.checkpointing is not None and self.rescue is not None

@@ -23,7 +23,9 @@ RELEASE_BYTES = 32
 DATA_MAX = 65536  # bytes of output or input in one packet
 PACKET_MAX_BYTES = 8 + DATA_MAX
 OUTPUT_WINDOW_BYTES = 256 * 1024  # of one stream that the client has not written yet
-GIVE_AFTER_BYTES = 1024 * 1024  # of one stream that were sent; less takes no packet more
+# What one stream was sent before it is asked for; less takes no packet more.
+GIVE_AFTER_BYTES = 1024 * 1024
+GIVE_AFTER_PACKETS = 32
 OWN_LINE_MAX_BYTES = 512  # of a line of the server's own, which may come beyond the window
 LEAVE_TEXT_MAX_BYTES = 4095  # with a status, what a pipe takes at once
 STRINGS_MAX = 1 << 20  # arguments, and likewise variables, of one invocation

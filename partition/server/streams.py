@@ -10,7 +10,12 @@ from enum import Enum
 
 from native.loop.reactor import Reactor
 from native.wire import client
-from native.wire.client import DATA_MAX, GIVE_AFTER_BYTES, OUTPUT_WINDOW_BYTES
+from native.wire.client import (
+    DATA_MAX,
+    GIVE_AFTER_BYTES,
+    GIVE_AFTER_PACKETS,
+    OUTPUT_WINDOW_BYTES,
+)
 from partition.server.channel import Channel
 from yod.host.escape import Escape
 from yod.host.front import OnBroken, OnWritten, Sink, TerminalGone, tell_written
@@ -52,7 +57,7 @@ class ClientOutput:
         self.is_terminal = is_terminal
         self._writer = Writer.CLIENT_ALONE if is_terminal else Writer.CLIENT
         self._direct: OutputStream | None = None  # the server writes
-        self._ever_sent_bytes = 0
+        self._ever_sent_bytes = self._ever_sent_packets = 0
         self._on_written = on_written
         self._on_taken = on_taken
         self._on_broken = on_broken
@@ -80,6 +85,14 @@ class ClientOutput:
     def is_asked(self) -> bool:
         """The client has been asked for the stream, and has not answered."""
         return self._writer is Writer.ASKED and self._sink is None
+
+    @property
+    def _is_much(self) -> bool:
+        """So much has been sent that a socket less is worth a question."""
+        return (
+            self._ever_sent_packets >= GIVE_AFTER_PACKETS
+            or self._ever_sent_bytes >= GIVE_AFTER_BYTES
+        )
 
     def write(self, pieces: list[Piece]) -> None:
         """Send now, or when the client has written what it has."""
@@ -251,7 +264,8 @@ class ClientOutput:
             data = b"".join(packet)
             self._channel.send(client.Output(self._number, data))
             self._ever_sent_bytes += len(data)
-            if self._ever_sent_bytes >= GIVE_AFTER_BYTES and self._writer is Writer.CLIENT:
+            self._ever_sent_packets += 1
+            if self._writer is Writer.CLIENT and self._is_much:
                 self._ask()
 
 

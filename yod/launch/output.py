@@ -111,7 +111,8 @@ class Outputs:
             self._report.note(f"{gap} bytes of output lost")
         actions.append(Write(output.stream, output.rank, data))
         self._words.add(((output.rank, output.rank),), output.stream, data)
-        if any(first <= output.rank <= last for first, last in self._followed):
+        followed = self._followed
+        if followed and any(first <= output.rank <= last for first, last in followed):
             actions.append(Followed(output.rank, output.stream, data))
         return actions
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from native.deadlines import Deadlines
+from native.deadlines import AskedDeadlines, Deadlines
 
 HOLDERS = st.integers(0, 9)
 TIMES = st.integers(0, 20).map(float)
@@ -56,6 +56,35 @@ def test_in_any_order_of_changes_the_heap_says_what_a_search_says(steps: list) -
         assert deadlines.keys() == naive.times.keys()
         assert len(deadlines) == len(naive.times)
         assert all((holder in deadlines) == (holder in naive.times) for holder in range(10))
+
+
+@given(STEPS)
+def test_holders_that_are_asked_late_have_the_deadlines_of_those_that_are_set(steps: list) -> None:
+    asked: AskedDeadlines[int] = AskedDeadlines()
+    deadlines: Deadlines[int] = Deadlines()
+    times: dict[int, float | None] = {}
+    for kind, first, at in steps:
+        if kind == "set":
+            times[first] = at
+            asked.ask(first, lambda holder=first: times[holder])
+            continue
+        for holder, time in times.items():
+            deadlines.set(holder, time)
+        assert sorted(asked.due(at)) == sorted(deadlines.due(at))
+        assert asked.earliest() == deadlines.earliest()
+        assert asked.keys() == deadlines.keys() and len(asked) == len(deadlines)
+        assert all(asked.get(holder) == deadlines.get(holder) for holder in times)
+
+
+def test_a_holder_that_changes_often_is_asked_once() -> None:
+    deadlines: AskedDeadlines[str] = AskedDeadlines()
+    questions: list[str] = []
+    for name in ("a", "b", "a", "a"):
+        deadlines.ask(name, lambda name=name: questions.append(name) or 5.0)
+    assert not questions
+    assert deadlines.due(5.0) == ["a", "b"] == questions
+    deadlines.set("a", None)
+    assert deadlines.earliest() == 5.0 and "a" not in deadlines and questions == ["a", "b"]
 
 
 @given(STEPS)

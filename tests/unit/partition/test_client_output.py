@@ -109,9 +109,17 @@ def test_a_stream_with_little_output_costs_no_packet_more(world: World):
     assert world.sent == []
 
 
+@pytest.mark.parametrize("size, is_much", [(0, False), (1, True)])
+def test_many_short_pieces_are_much_output(world: World, size: int, is_much: bool):
+    for _ in range(client.GIVE_AFTER_PACKETS - 1 + size):
+        world.write(b".")
+        world.client_writes()
+    assert world.sent == ([client.Give(1)] if is_much else [])
+
+
 def test_the_terminal_is_never_asked_for():
     world = World(is_terminal=True)
-    for _ in range(2 * LIMIT // len(LINE)):
+    for _ in range(3 * client.GIVE_AFTER_PACKETS):
         world.write(LINE)
         world.client_writes()
     assert world.sent == []
