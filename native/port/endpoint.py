@@ -1,5 +1,7 @@
 """What daemons need of the transport: messages, objects and events. Small, quick to import.
 
+Daemons of one user and host meet at a Unix socket, with the keys that TCP asks for.
+
 The whole of Portals is :mod:`native.portals`; both stand on :mod:`native.transport.raw`.
 
 An object is closed by ``close()`` or ``with``; what is used after that raises
@@ -117,6 +119,9 @@ class NetworkInterface(Object):
             sending_bytes=sending_bytes,
             ack_delay_ms=ack_delay_ms,
             wants_answers=wants_answers,
+            is_local=True,  # a Unix socket costs less than TCP; memory is for ranks
+            no_memory=True,
+            needs_key=True,
             version_min=versions[0],
             version_max=versions[1],
         )

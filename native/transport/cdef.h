@@ -154,6 +154,7 @@ struct ptlx_config {
     uint8_t version_min, version_max;
     uint8_t is_local;
     uint8_t no_memory;
+    uint8_t needs_key;
     uint8_t integrity;
     uint8_t wants_answers;
 };

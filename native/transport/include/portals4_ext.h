@@ -64,8 +64,10 @@ struct ptlx_config {
     uint32_t sending_bytes; /* 8 MiB; buffers of the objects that a job sends */
     uint32_t ack_delay_ms; /* 0; how long acks may wait for other frames */
     uint8_t version_min, version_max; /* of the protocol; for tests */
-    uint8_t is_local; /* share memory with processes of this user and host */
+    uint8_t is_local; /* meet processes of this user and host at a Unix socket,
+                         and share memory with them */
     uint8_t no_memory; /* but use the Unix socket only */
+    uint8_t needs_key; /* there, too: who has none is a stranger */
     uint8_t integrity; /* enum ptlx_integrity */
     uint8_t wants_answers; /* lose a peer that listens and answers nothing for
                               liveness_ms: it is stopped */

@@ -36,7 +36,8 @@ static bool is_believed (struct ptl_conn *conn, uint32_t nid, uint32_t pid)
     if (conn->who.kind == PTLX_KEY_JOB && own->kind == PTLX_KEY_JOB
         && own->job_id == conn->who.job_id)
         return true;
-    if (conn->is_near && is_keyless (own)) /* a process of our user */
+    if (conn->is_near && is_keyless (own) /* a process of our user */
+        && !conn->end->config.needs_key)
         return true;
     if (pid < 1u << 16 || nid < 1u << 24)
         return false;

@@ -88,6 +88,11 @@ static const struct ptlx_key *key_for (struct ptl_end *end, uint32_t nid,
     return &end->default_key;
 }
 
+static bool is_keyless (const struct ptlx_key *key)
+{
+    return key->kind == PTLX_KEY_NONE || key->kind == PTLX_KEY_LOCAL;
+}
+
 static int open_socket (const struct sockaddr_storage *address,
                         socklen_t length, int *fdp)
 {
@@ -120,15 +125,16 @@ int ptl_conn_dial (struct ptl_peer *peer)
 
     if (length == 0)
         return EHOSTUNREACH;
-    error = ptl_near_dial (end, peer->nid, peer->pid, &fd);
+    error = is_keyless (&key) && end->config.needs_key
+                ? ENOKEY
+                : ptl_near_dial (end, peer->nid, peer->pid, &fd);
     if (error == EAGAIN || error == EMFILE || error == ENFILE)
         return error; /* the listener may exist all the same */
     is_near = error == 0;
     is_unix = is_near || address.ss_family == AF_UNIX;
     if (key.kind == PTLX_KEY_NONE && is_unix)
         key.kind = PTLX_KEY_LOCAL;
-    if (!is_unix
-        && (key.kind == PTLX_KEY_NONE || key.kind == PTLX_KEY_LOCAL))
+    if (!is_unix && is_keyless (&key))
         return ENOKEY;
     if (!is_near && (error = open_socket (&address, length, &fd)) != 0)
         return error;
