@@ -1,12 +1,13 @@
-/* ptl_near.h - a connection between processes of a host shares memory.
+/* ptl_near.h - a connection between processes of a host and user, which may
+ * share memory.
  *
  * An endpoint with config.is_local listens at an abstract Unix address made
  * of its id as well, and dials there first. Connecting proves that the other
  * process is on this host; the handshake proves who it is, as over TCP. If
- * both have the same user and both offer it, the listener gives memory with
- * two rings (ptl_shm.h) after a little traffic, so that idle peers cost none.
- * From then on frames go through the rings; the socket stays for its hang-up.
- * FRAMES.md has the frames that switch over.
+ * both have the same user and both offer it (daemons do not: config.no_memory),
+ * the listener gives memory with two rings (ptl_shm.h) after a little traffic,
+ * so that idle peers cost none. From then on frames go through the rings; the
+ * socket stays for its hang-up. FRAMES.md has the frames that switch over.
  * ptl_wake.h says how an endpoint notices what is in the rings.
  */
 #ifndef PTL_NEAR_H
