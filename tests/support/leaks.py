@@ -14,6 +14,7 @@ import functools
 import os
 import re
 import stat
+import subprocess
 from collections.abc import Callable, Iterable
 from fcntl import LOCK_EX, LOCK_NB, flock
 from pathlib import Path
@@ -219,8 +220,8 @@ class Watch:
 def _counts(unix_pids: Iterable[int]) -> dict[int, int]:
     """How many descriptors each process has open.
 
-    TCP connections among these processes are not counted, nor a PCT's lock on its
-    directory in a store: daemons of a partition keep them from the first use on.
+    The transport's connections among these processes are not counted, nor a PCT's lock on
+    its directory in a store: daemons of a partition keep them from the first use on.
     """
     held = ((pid, frozenset(open_descriptors(pid).items())) for pid in unix_pids)
     return dict(_counted(frozenset(held)))
@@ -246,10 +247,25 @@ def _counted(held: frozenset[tuple[int, frozenset[tuple[int, str]]]]) -> dict[in
             if fields[9] in inodes:
                 ends[fields[1], fields[2]] = f"socket:[{fields[9]}]"
     kept = {name for (own, peer), name in ends.items() if (peer, own) in ends}
+    for pair in _near_pairs(names):
+        if pair <= inodes:
+            kept |= {f"socket:[{inode}]" for inode in pair}
     return {
         pid: sum(name not in kept and not _STORE.search(name) for name in held_names)
         for pid, held_names in names.items()
     }
+
+
+def _near_pairs(unix_pids: Iterable[int]) -> list[set[str]]:
+    """Inodes of both ends of each connection at an abstract address of the transport."""
+    found = []
+    for pid in _one_per_network(unix_pids):
+        words = ["nsenter", f"--net=/proc/{pid}/ns/net", "ss", "-xnH", "state", "established"]
+        listed = subprocess.run(words, stdout=subprocess.PIPE, text=True).stdout
+        for fields in map(str.split, listed.splitlines()):
+            if fields[-4].startswith("@portals-"):
+                found.append({fields[-3], fields[-1]})
+    return found
 
 
 def _one_per_network(unix_pids: Iterable[int]) -> list[int]:
