@@ -126,7 +126,8 @@ class Node:
             PeerProtocolError: a message that its sender may not send.
             IllegalTransition: a bug.
         """
-        return self._then_restart(self._handled(event, now))
+        actions = self._handled(event, now)
+        return self._then_restart(actions) if self._is_restarting else actions
 
     def _handled(self, event: Event, now: float) -> list[Action]:
         match event:  # the most frequent first

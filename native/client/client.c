@@ -46,7 +46,7 @@ void client_lose (struct client *client, const char *why)
     snprintf (client->message, sizeof (client->message),
               "%s: the launch server (process %u) %s; %s\n",
               name_of_command (), client->server, why,
-              name_is_yodjob () ? "yodjob list tells whether that was done"
+              name_is_yodjob () ? "yodjob list tells whether the command was carried out"
                                 : "the job has been ended");
     client->box.is_broken = true;
     close (client->socket);

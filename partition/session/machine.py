@@ -49,7 +49,7 @@ from yod.launch.report import NEVER_STARTED
 
 LEAVE_S = 2.0  # what it was told waits in its socket, where it finds it later
 ENDING_TEXT = "the launch server was told to end (yodctl down); the job has been ended"
-UNKNOWN_TEXT = "yodjob list tells whether that was done"
+UNKNOWN_TEXT = "yodjob list tells whether the command was carried out"
 
 
 class State(Enum):

@@ -23,7 +23,7 @@ from tests.support.wait import wait_for_exit, wait_until
 __all__ = ["jobs", "own_server"]
 
 SUBMIT = ("submit", "-quiet", "-o", "/dev/null")
-UNKNOWN = "yodjob list tells whether that was done"
+UNKNOWN = "yodjob list tells whether the command was carried out"
 
 
 class Warm:
