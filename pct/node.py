@@ -126,8 +126,7 @@ class Node:
             PeerProtocolError: a message that its sender may not send.
             IllegalTransition: a bug.
         """
-        actions = self._handled(event, now)
-        return self._then_restart(actions) if self._is_restarting else actions
+        return self._then_restart(self._handled(event, now))
 
     def _handled(self, event: Event, now: float) -> list[Action]:
         match event:  # the most frequent first
