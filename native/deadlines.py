@@ -82,7 +82,7 @@ class Deadlines(Generic[K]):
 
 
 class AskedDeadlines(Deadlines[K]):
-    """Deadlines whose holders are asked for them only when somebody needs to know.
+    """Deadlines that are computed late: holders that may have changed are asked when one is read.
 
     A holder that changes many times before that is asked once.
     """
@@ -116,11 +116,12 @@ class AskedDeadlines(Deadlines[K]):
         super().set(holder, at)
 
     def earliest(self) -> float | None:
-        if self._to_ask:
-            self._settle()
+        self._settle()
         return super().earliest()
 
     def _settle(self) -> None:
+        if not self._to_ask:
+            return
         to_ask, self._to_ask = self._to_ask, {}
         for holder, deadline in to_ask.items():
             super().set(holder, deadline())

@@ -146,9 +146,9 @@ class Driver:
 
     def handle(self, event: Event) -> None:
         """Give the machine an event and carry out its actions."""
-        before = self.machine.phase if self._plan.options.debug else None
+        before = self.machine.phase
         actions = self.machine.handle(event, self._reactor.monotonic())
-        if before is not None:
+        if self._plan.options.debug:
             self._trace(event, before)
         self._perform(actions)
         self._after_event()

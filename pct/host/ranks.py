@@ -277,13 +277,11 @@ class JobRanks:
             self._on_client(client, rank)
 
     def _read(self, rank: int, stream: int, data: bytes) -> None:
-        event = events.OutputRead(self._job_id, rank, stream, data)
         if not data:
             del self._outputs[rank, stream]
-            self._happened(event)
-            return
-        self._untold.append(event)
-        self._tell()  # the stream is paused before more is read
+        self._happened(events.OutputRead(self._job_id, rank, stream, data))
+        if data:
+            self._tell()  # the stream is paused before more is read
 
     def _input_taken(self, count_bytes: int) -> None:
         self._handle(events.InputTaken(self._job_id, count_bytes))

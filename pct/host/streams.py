@@ -26,7 +26,7 @@ _PAGE_BYTES = 4096  # of the least pipe, where pages are of that size; else less
 
 
 def own_pipe(fd: int, access: int) -> int:
-    """Our own open file description of a rank's pipe. The descriptor is closed.
+    """Open a rank's pipe anew, so that nobody shares our description; close the descriptor.
 
     Args:
         access: ``os.O_RDONLY`` or ``os.O_WRONLY``.

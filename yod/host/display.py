@@ -116,8 +116,7 @@ class Display:
         if pieces:
             if self._note_columns:
                 pieces = [(self._rewritten(""), 2, 0), *pieces]
-            for data, _, _ in pieces:
-                self.given_bytes += len(data)
+            self.given_bytes += sum(len(data) for data, _, _ in pieces)
             self._stream.write(pieces)
         if self._behind_since is None and not self._stream.is_empty:
             self._behind_since = self._reactor.monotonic()

@@ -112,7 +112,7 @@ class OutputStream:
         return sum(count for _, _, count in self.take())
 
     def take(self) -> list[Piece]:
-        """Take back what is queued: it is not written."""
+        """Remove what is queued and has not been written, and return it."""
         left = list(self._queue)
         self._queue.clear()
         if self._watch is not None:

@@ -111,8 +111,7 @@ class Outputs:
             self._report.note(f"{gap} bytes of output lost")
         actions.append(Write(output.stream, output.rank, data))
         self._words.add(((output.rank, output.rank),), output.stream, data)
-        followed = self._followed
-        if followed and any(first <= output.rank <= last for first, last in followed):
+        if any(first <= output.rank <= last for first, last in self._followed):
             actions.append(Followed(output.rank, output.stream, data))
         return actions
 

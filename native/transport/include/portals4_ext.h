@@ -67,7 +67,7 @@ struct ptlx_config {
     uint8_t is_local; /* meet processes of this user and host at a Unix socket,
                          and share memory with them */
     uint8_t no_memory; /* but use the Unix socket only */
-    uint8_t needs_key; /* there, too: who has none is a stranger */
+    uint8_t needs_key; /* and refuse who proves none there */
     uint8_t integrity; /* enum ptlx_integrity */
     uint8_t wants_answers; /* lose a peer that listens and answers nothing for
                               liveness_ms: it is stopped */

@@ -169,8 +169,7 @@ class MergingRelay(OutputRelay):
             owed, message = self._next()
             self._credit -= cost(message)
             for place, count_bytes in owed:
-                if place >= 0:
-                    self._owed[place] = self._owed.get(place, 0) + count_bytes
+                self._owed[place] = self._owed.get(place, 0) + count_bytes
             messages.append(message)
         self.is_paused = self.is_held_back or self._are_own_ahead()
         return messages, self._due_credit()

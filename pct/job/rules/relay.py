@@ -129,17 +129,18 @@ class OutputRelay:
             place, message = self._queue.popleft()
             size = cost(message)
             self._credit -= size
-            if place >= 0:  # the pipes of this node's ranks are paused instead
-                self._owed[place] = self._owed.get(place, 0) + size
+            self._owed[place] = self._owed.get(place, 0) + size
             messages.append(message)
         self.is_paused = bool(self._queue)
-        return messages, self._due_credit() if self._owed else []
+        return messages, self._due_credit()
 
     def _due_credit(self) -> list[tuple[int, int]]:
         # In quarters of a window: one message of credit for each message of output would
         # double the traffic.
         due = [
-            (place, owed) for place, owed in self._owed.items() if owed >= self._window_bytes // 4
+            (place, owed)
+            for place, owed in self._owed.items()
+            if place >= 0 and owed >= self._window_bytes // 4
         ]
         for place, _ in due:
             self._owed[place] = 0

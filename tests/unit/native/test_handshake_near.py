@@ -47,7 +47,7 @@ def test_who_has_no_key_is_a_stranger_there_too(port: Open) -> None:
 
 
 @pytest.mark.parametrize("has_partition_key", [True, False])
-def test_a_daemon_without_a_default_key_lets_nobody_in_without_one(
+def test_whatever_keys_a_daemon_holds_it_lets_nobody_in_without_one(
     port: Open, has_partition_key: bool
 ) -> None:
     a = port() if has_partition_key else port(partition_key=None)

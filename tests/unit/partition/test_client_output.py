@@ -109,9 +109,9 @@ def test_a_stream_with_little_output_costs_no_packet_more(world: World):
     assert world.sent == []
 
 
-@pytest.mark.parametrize("size, is_much", [(0, False), (1, True)])
-def test_many_short_pieces_are_much_output(world: World, size: int, is_much: bool):
-    for _ in range(client.GIVE_AFTER_PACKETS - 1 + size):
+@pytest.mark.parametrize("more, is_much", [(0, False), (1, True)])
+def test_many_short_pieces_are_much_output(world: World, more: int, is_much: bool):
+    for _ in range(client.GIVE_AFTER_PACKETS - 1 + more):
         world.write(b".")
         world.client_writes()
     assert world.sent == ([client.Give(1)] if is_much else [])

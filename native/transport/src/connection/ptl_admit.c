@@ -3,6 +3,7 @@
 #include "ptl_answer.h"
 #include "ptl_conn.h"
 #include "ptl_in.h"
+#include "ptl_near.h"
 #include "ptl_peer.h"
 #include "ptl_room.h"
 
@@ -14,11 +15,6 @@ static bool is_lower (const struct ptl_end *end, uint32_t nid, uint32_t pid)
 static bool same_principal (const struct ptl_who *a, const struct ptl_who *b)
 {
     return a->kind == b->kind && a->uid == b->uid && a->job_id == b->job_id;
-}
-
-static bool is_keyless (const struct ptlx_key *key)
-{
-    return key->kind == PTLX_KEY_NONE || key->kind == PTLX_KEY_LOCAL;
 }
 
 /* May this peer be known by the id that it names? An id that others can dial
@@ -36,9 +32,8 @@ static bool is_believed (struct ptl_conn *conn, uint32_t nid, uint32_t pid)
     if (conn->who.kind == PTLX_KEY_JOB && own->kind == PTLX_KEY_JOB
         && own->job_id == conn->who.job_id)
         return true;
-    if (conn->is_near && is_keyless (own) /* a process of our user */
-        && !conn->end->config.needs_key)
-        return true;
+    if (conn->is_near && ptl_near_takes_keyless (conn->end))
+        return true; /* a process of our user */
     if (pid < 1u << 16 || nid < 1u << 24)
         return false;
     return !peer

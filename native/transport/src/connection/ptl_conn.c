@@ -14,6 +14,7 @@
 #include "ptl_address.h"
 #include "ptl_alive.h"
 #include "ptl_answer.h"
+#include "ptl_auth.h"
 #include "ptl_in.h"
 #include "ptl_near.h"
 #include "ptl_out.h"
@@ -88,11 +89,6 @@ static const struct ptlx_key *key_for (struct ptl_end *end, uint32_t nid,
     return &end->default_key;
 }
 
-static bool is_keyless (const struct ptlx_key *key)
-{
-    return key->kind == PTLX_KEY_NONE || key->kind == PTLX_KEY_LOCAL;
-}
-
 static int open_socket (const struct sockaddr_storage *address,
                         socklen_t length, int *fdp)
 {
@@ -125,7 +121,7 @@ int ptl_conn_dial (struct ptl_peer *peer)
 
     if (length == 0)
         return EHOSTUNREACH;
-    error = is_keyless (&key) && end->config.needs_key
+    error = end->config.needs_key && ptl_auth_is_keyless (&key)
                 ? ENOKEY
                 : ptl_near_dial (end, peer->nid, peer->pid, &fd);
     if (error == EAGAIN || error == EMFILE || error == ENFILE)
@@ -134,7 +130,7 @@ int ptl_conn_dial (struct ptl_peer *peer)
     is_unix = is_near || address.ss_family == AF_UNIX;
     if (key.kind == PTLX_KEY_NONE && is_unix)
         key.kind = PTLX_KEY_LOCAL;
-    if (!is_unix && is_keyless (&key))
+    if (!is_unix && ptl_auth_is_keyless (&key))
         return ENOKEY;
     if (!is_near && (error = open_socket (&address, length, &fd)) != 0)
         return error;

@@ -42,16 +42,12 @@ static bool same_job (const struct ptlx_key *key, const struct ptl_hello *h)
 }
 
 /* May this connection go without a key? At the address where processes of a
- * host meet only between processes of one user, and only when this end has and
- * needs none either: one that has a key is reached with it alone. */
+ * host meet only between processes of one user that need none. */
 static bool may_be_local (const struct ptl_conn *conn)
 {
-    uint32_t own = conn->end->default_key.kind;
-
     if (!conn->is_near)
         return conn->is_unix;
-    return (own == PTLX_KEY_NONE || own == PTLX_KEY_LOCAL)
-        && !conn->end->config.needs_key && ptl_near_is_own_user (conn);
+    return ptl_near_takes_keyless (conn->end) && ptl_near_is_own_user (conn);
 }
 
 static void derive (const uint8_t *partition_key, struct ptlx_key *key)

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "ptl_address.h"
+#include "ptl_auth.h"
 #include "ptl_conn.h"
 #include "ptl_wake.h"
 
@@ -33,6 +34,11 @@ int ptl_near_dial (const struct ptl_end *end, uint32_t nid, uint32_t pid,
     if (error)
         close (*fd);
     return error;
+}
+
+bool ptl_near_takes_keyless (const struct ptl_end *end)
+{
+    return !end->config.needs_key && ptl_auth_is_keyless (&end->default_key);
 }
 
 bool ptl_near_is_own_user (const struct ptl_conn *conn)

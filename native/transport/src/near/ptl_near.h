@@ -7,7 +7,8 @@
  * both have the same user and both offer it (daemons do not: config.no_memory),
  * the listener gives memory with two rings (ptl_shm.h) after a little traffic,
  * so that idle peers cost none. From then on frames go through the rings; the
- * socket stays for its hang-up. FRAMES.md has the frames that switch over.
+ * socket stays open to tell that the other end has gone. FRAMES.md has the
+ * frames that switch over.
  * ptl_wake.h says how an endpoint notices what is in the rings.
  */
 #ifndef PTL_NEAR_H
@@ -37,6 +38,10 @@ struct ptl_near {
  * soon; another errno: it cannot be reached this way. */
 int ptl_near_dial (const struct ptl_end *end, uint32_t nid, uint32_t pid,
                    int *fd);
+
+/* Does this end meet processes of its user and host without a key? Not if it has
+ * a key or needs one: it is reached with that alone. */
+bool ptl_near_takes_keyless (const struct ptl_end *end);
 
 /* Is the other end a process of our user, on this host? */
 bool ptl_near_is_own_user (const struct ptl_conn *conn);

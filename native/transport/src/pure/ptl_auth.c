@@ -35,6 +35,11 @@ void ptl_auth_derive (const uint8_t partition_key[PTLX_KEY_BYTES],
     }
 }
 
+bool ptl_auth_is_keyless (const struct ptlx_key *key)
+{
+    return key->kind == PTLX_KEY_NONE || key->kind == PTLX_KEY_LOCAL;
+}
+
 uint32_t ptl_auth_hint (const uint8_t *key,
                         const uint8_t nonce[PTL_NONCE_BYTES])
 {

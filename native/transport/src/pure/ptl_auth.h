@@ -74,6 +74,9 @@ void ptl_auth_mac (const uint8_t key[PTLX_KEY_BYTES], const char *person,
 void ptl_auth_derive (const uint8_t partition_key[PTLX_KEY_BYTES],
                       struct ptlx_key *key);
 
+/* Does this key prove nothing by itself? */
+bool ptl_auth_is_keyless (const struct ptlx_key *key);
+
 /* Tells which of several keys a nonce was sent with, and nothing else. */
 uint32_t ptl_auth_hint (const uint8_t *key,
                         const uint8_t nonce[PTL_NONCE_BYTES]);
