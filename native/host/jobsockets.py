@@ -8,8 +8,12 @@ The number of ``local.N`` is the place at which a byte was appended to the file 
 each process gets another one, without a lock that a stopped process could hold. After
 WRAP of them the file begins anew.
 
+A job has its name when its process listens, and not before: the socket is bound to a name of
+its own, which is replaced then. Whoever meets a name may connect, and whoever waits for one by
+inotify(7) need not try again.
+
 A process that is killed leaves its name, to which nobody listens then. It is removed by
-whoever meets it, unless it is so young that its process may be about to listen.
+whoever meets it, unless it is so young that another job may just have taken it.
 
 A path may be longer than the address of a socket: all go by the descriptor of the
 directory. What is in the directory is not trusted, though it is closed to other users:
@@ -33,6 +37,7 @@ WRAP = 1 << 20
 BACKLOG = 16  # commands that wait for a job's attention
 STALE_AFTER_S = 10.0  # a name without a listener is removed at this age
 STEP_DEPTH = 2  # numbers in an id: of an allocation, and of its step
+_NAMELESS = "new."  # how the name of a socket begins that no job has yet
 _TRIES = 8  # numbers whose names are taken
 _SWEEP_EVERY = 256  # new jobs, of which one removes what killed ones have left
 
@@ -89,7 +94,7 @@ class Directory:
             return None
         except ConnectionRefusedError:
             end.close()
-            self._remove_stale(job_id)
+            self._remove_if_old(job_id + self._mark)
             return None
         except OSError:
             end.close()
@@ -108,45 +113,53 @@ class Directory:
             The id, and the socket.
         """
         end = _new_socket()
+        nameless = _NAMELESS + os.urandom(8).hex()
         try:
-            name = self._bind(end, name_of_job(job_id, allocation) if job_id else "")
-            # By a strange umask not even the owner could connect.
-            os.chmod(name + self._mark, 0o600, dir_fd=self.fd)
-            end.listen(BACKLOG)
+            end.bind(self._at(nameless))
+            try:
+                # By a strange umask not even the owner could connect.
+                os.chmod(nameless, 0o600, dir_fd=self.fd)
+                end.listen(BACKLOG)
+                wanted = name_of_job(job_id, allocation) if job_id else ""
+                name, number = self._name(nameless, wanted)
+            finally:
+                os.unlink(nameless, dir_fd=self.fd)
         except BaseException:
             end.close()
             raise
+        if number and number % _SWEEP_EVERY == 0:
+            self._sweep()
         return name, end
 
     def name_of(self, job_id: str) -> str:
         """The path of a job's socket."""
         return os.path.join(self.path, job_id + self._mark)
 
-    def _bind(self, end: _socket.socket, wanted: str) -> str:
-        if wanted and (self._has_bound(end, wanted) or self._takes_over(end, wanted)):
-            return wanted
+    def _name(self, nameless: str, wanted: str) -> tuple[str, int]:
+        """The job's name, and its N if that is ``local.N``, else 0."""
+        if wanted and (self._has_named(nameless, wanted) or self._takes_over(nameless, wanted)):
+            return wanted, 0
         for _ in range(_TRIES):
-            name = EMBEDDED + str(self._next_number())
-            if self._has_bound(end, name):
-                return name
+            number = self._next_number()
+            if self._has_named(nameless, f"{EMBEDDED}{number}"):
+                return f"{EMBEDDED}{number}", number
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), self.path)
 
-    def _has_bound(self, end: _socket.socket, job_id: str) -> bool:
+    def _has_named(self, nameless: str, job_id: str) -> bool:
+        name = job_id + self._mark
         try:
-            end.bind(self._at(job_id + self._mark))
-        except OSError as error:
-            if error.errno != errno.EADDRINUSE:
-                raise
+            os.link(nameless, name, src_dir_fd=self.fd, dst_dir_fd=self.fd)
+        except FileExistsError:
             return False
         return True
 
-    def _takes_over(self, end: _socket.socket, job_id: str) -> bool:
-        """Bind to the name that a killed process of an earlier partition has left."""
+    def _takes_over(self, nameless: str, job_id: str) -> bool:
+        """Take the name that a killed process of an earlier partition has left."""
         other = self.connect(job_id)
         if other is not None:
             other.close()
             return False
-        return self._has_bound(end, job_id)
+        return self._has_named(nameless, job_id)
 
     def _next_number(self) -> int:
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
@@ -158,11 +171,12 @@ class Directory:
             os.close(fd)
         if number % WRAP == 0:
             os.unlink(COUNT, dir_fd=self.fd)
-        if number % _SWEEP_EVERY == 0:
-            self._sweep()
         return number
 
     def _sweep(self) -> None:
+        for name in os.listdir(self._at(".")):
+            if name.startswith(_NAMELESS):
+                self._remove_if_old(name)
         for job_id in self.ids():
             try:
                 end = self.connect(job_id)
@@ -171,8 +185,7 @@ class Directory:
             if end is not None:
                 end.close()
 
-    def _remove_stale(self, job_id: str) -> None:
-        name = job_id + self._mark
+    def _remove_if_old(self, name: str) -> None:
         try:
             born = os.stat(name, dir_fd=self.fd, follow_symlinks=False).st_ctime
             if time.time() - born > STALE_AFTER_S:

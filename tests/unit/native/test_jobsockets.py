@@ -31,6 +31,12 @@ def is_old(monkeypatch):
     monkeypatch.setattr(jobsockets, "STALE_AFTER_S", -3600.0)
 
 
+def os_names(directory):
+    """All that is in the directory but for the count, without the mark of this boot."""
+    names = set(os.listdir(directory.path)) - {jobsockets.COUNT}
+    return sorted(name.partition("@")[0] for name in names)
+
+
 def listen(directory, job_id=0):
     """Listen until the end of the test; the id."""
     name, end = directory.listen(job_id)
@@ -116,10 +122,34 @@ def test_the_name_of_a_killed_job_is_removed(directory, environment, is_old):
     assert directory.ids() == []
 
 
-def test_a_young_name_stays_as_its_process_may_be_about_to_listen(directory):
+def test_a_young_name_stays_as_another_job_may_just_have_taken_it(directory):
     name = leave(directory)
     assert directory.connect(name) is None
     assert directory.ids() == [name]
+
+
+def test_a_job_has_its_name_only_when_it_listens(directory, monkeypatch):
+    link, reached = os.link, []
+
+    def then_connect(nameless, name, **directories):
+        link(nameless, name, **directories)
+        reached.append(directory.connect("local.1"))
+
+    monkeypatch.setattr(os, "link", then_connect)
+    listen(directory)
+    (end,) = reached
+    assert end is not None
+    end.close()
+    assert directory.ids() == os_names(directory) == ["local.1"]
+
+
+def test_a_launch_that_was_killed_before_it_had_its_name_leaves_nothing_for_long(
+    directory, is_old, monkeypatch
+):
+    monkeypatch.setattr(jobsockets, "_SWEEP_EVERY", 1)
+    open(os.path.join(directory.path, "new.0123456789abcdef"), "w").close()
+    listen(directory)
+    assert os_names(directory) == ["local.1"]
 
 
 def test_a_launch_now_and_then_removes_what_killed_ones_have_left(directory, is_old, monkeypatch):
