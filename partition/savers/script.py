@@ -135,13 +135,18 @@ def _steps(job_id: str, first: int, lock: int) -> dict[str, int]:
 
 
 def _await_name(yods: Collection[int], inotify: Inotify) -> None:
-    """Wait until a step has a name, or one of these yods ends.
+    """Wait until a step has a name, or one of these yods has ended.
 
     Raises:
         NotSavedError: nothing of that happens.
     """
-    fds = [os.pidfd_open(each) for each in yods if stat_of(each)]
+    fds: list[int] = []
     try:
+        for each in yods:
+            try:
+                fds.append(os.pidfd_open(each))
+            except ProcessLookupError:  # it has ended: look again
+                return
         poll = select.poll()
         for fd in (inotify.fd, *fds):
             poll.register(fd, select.POLLIN)
