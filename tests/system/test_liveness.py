@@ -42,7 +42,8 @@ def test_a_stopped_pct_is_a_lost_node(start_local, node):
             assert f"node {node} (node{node}) was lost" in line and "stopped" in line
             assert f"rank {node} on node{node}: lost with node node{node}" in rest
             if node:  # without a root nodes end by themselves, and may have nobody to tell
-                assert any(line.endswith(": killed by yod (SIGKILL)") for line in rest), rest
+                end = f": killed by yod (SIGKILL) because node {node} (node{node}) was lost"
+                assert any(line.endswith(end) for line in rest), rest
             assert not any(line.endswith(": killed by SIGKILL") for line in rest)
             assert f"node {node} (node{node}) is down" in wait_for_log(local.bebopd, "is down")
     wait_until(lambda: set(local.states()) == {"free"})

@@ -111,7 +111,7 @@ def test_a_job_is_cancelled_as_by_sigterm_and_who_waits_is_told(here):
         "yod: cancelled by yodjob: SIGTERM sent to all ranks;"
         " interrupt again after 1 s to send SIGKILL"
     )
-    assert said[1].endswith("killed by yod (SIGTERM)")
+    assert said[1].endswith("killed by yod (SIGTERM) because the job was cancelled by yodjob")
 
 
 def test_cancelled_again_the_ranks_are_killed(here):

@@ -188,6 +188,7 @@ class Checkpoints:
         ]
         if self._asked.ends:
             text = f"ended behind its checkpoint; yod --restart {path} goes on"
+            self._report.end_because("the job ends behind its checkpoint")
             self._report.fail(WRITTEN_STATUS, text)
             actions += [Tell(text), *self._ending.all_done(now)]
         return actions

@@ -7,11 +7,12 @@ from collections.abc import Container
 
 from msgspec import Struct
 
+from native import nodelist
 from native.text import shown
 from native.waitstatus import SIGNAL_BASE
 from native.wire.load import Slowest
 from yod.launch.phases import Phase
-from yod.launch.report import Report
+from yod.launch.report import Report, hms
 from yod.plan.plan import Options
 from yod.plan.prepared import Records
 
@@ -65,8 +66,8 @@ class Closing:
             text = "\n".join((records.command, *report.table(), ""))
             appends.append(Append(records.report_file, _encoded(text), is_log=False))
         if records.log_file:
-            line = report.log_line(
-                started, ended, elapsed_s, records.user, records.program, self._batch_job
+            line = log_line(
+                report, started, ended, elapsed_s, records.user, records.program, self._batch_job
             )
             data = _encoded(line + "\n")
             appends.append(Append(records.log_file, data, True, records.is_log_chosen))
@@ -104,6 +105,27 @@ class Closing:
             lines.append(f"{'total':<10} {sum(seconds for _, seconds, _ in timing):8.4f} s")
             lines += _slowest_of(timing)
         return lines
+
+
+def log_line(
+    report: Report, started: str, ended: str, elapsed_s: float, user: str, program: str, batch: str
+) -> str:
+    """The user log's line, in Cplant's format.
+
+    Args:
+        started: local time as mm/dd/yyyy hh:mm:ss.
+        ended: the same.
+        user: login name.
+        program: path of the first member's program.
+        batch: the batch job's id, or empty.
+    """
+    parts = [started, ended, hms(elapsed_s), f"{len(report.nodes):04d}", user, program + ","]
+    if batch:
+        parts.append(f"PBS #{batch},")
+    parts.append(f"Cplant #{report.job_id},")
+    parts.append(nodelist.format_nodes(report.nodes) or "-")
+    errors = [text for text in (report.reason, report.first_failure) if text]
+    return " ".join(parts) + "".join(", " + " ".join(text.split()) for text in errors)
 
 
 def command_status(options: Options, report: Report, began: Container[Phase]) -> int:

@@ -102,6 +102,7 @@ class Control:
 
     def end_ranks(self, event: Interrupted, now: float) -> list[Action]:
         """RUNNING: SIGTERM, then SIGKILL, then leave."""
+        self._report.end_because(f"the job was {_what_happened(event)}")
         self._report.interrupt(event.signal_number, self._keeps_going)
         told = self._said(Stage.RUNNING, event)
         self._progress.until = None  # the user decides now, not the kill delay

@@ -46,6 +46,7 @@ class Ending:
 
     def give_up(self, text: str, now: float) -> list[Action]:
         """The launch has failed; the text says why."""
+        self._report.end_because("the launch failed")
         self._report.fail(NEVER_STARTED, text)
         return [Tell(text), *self.all_done(now)]
 

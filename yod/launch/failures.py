@@ -85,12 +85,14 @@ class Failures:
         """Output cannot be written; the text says why."""
         if self._interrupts.press is not Press.NONE:
             return []  # a closed terminal: the ranks have the time that a signal gives
+        self._report.end_because("output could not be written")
         return self._ending.give_up(event.text, now)
 
     def output_closed(self, _: OutputClosed, now: float) -> list[Action]:
         """A reader that closes its pipe, as ``head`` does, has all it wants: no error."""
         if self._interrupts.press is not Press.NONE:
             return []
+        self._report.end_because("nobody reads their output")
         self._report.fail(SIGNAL_BASE + signal.SIGPIPE, "")
         return self._ending.all_done(now)
 
@@ -98,6 +100,7 @@ class Failures:
         has_gone = self._progress.phase is Phase.RUNNING
         if not (has_gone or self._report.reason):
             self.before_go = failure
+        self._report.end_because(_clause(failure) if has_gone else "the launch failed")
         return self._report.blame(failure, has_gone)
 
     def _lost_root(self, text: str) -> Failure:
@@ -187,3 +190,13 @@ class Failures:
         if node is not None:
             self._report.lose(node)
         return node is not None
+
+
+def _clause(failure: Failure) -> str:
+    """For what a running job is ended that has failed so; see Report.end_because."""
+    match failure.kind:
+        case FailureKind.NODE_LOST:
+            return f"node {failure.node} ({failure.name}) was lost"
+        case FailureKind.ABORTED:
+            return f"rank {failure.rank} called abort"
+    return f"node {failure.node} ({failure.name}) failed"

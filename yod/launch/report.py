@@ -74,6 +74,7 @@ class Report:
         notes: further lines for the table's end.
         stacks: lines, where ranks were that died by a signal, the outermost frame first.
         last_words: what the ranks have last written on standard error.
+        ended_because: a clause that says for what yod ends ranks that would go on; empty: none.
         stands_for: gives the end of the allocation whose PCTs the ranks are; None: they are a
             job of their own.
     """
@@ -90,6 +91,7 @@ class Report:
         self.notes: list[str] = []
         self.last_words = LastWords()
         self.stacks: dict[int, list[str]] = {}
+        self.ended_because = ""
         self.stands_for: Callable[[], JobEnd] | None = None
         self.job_id = 0
         self.nodes: tuple[int, ...] = ()
@@ -196,6 +198,8 @@ class Report:
         if is_cause or self._first_status is None:
             self._first_status = exit_status(outcome.wait_status)
             rank = self.first_failed = min(counted)
+            if is_cause:
+                self.ended_because = f"rank {rank} failed"
             where = self.node_names.get(self.completions[rank].node, "?")
             self.first_failure = f"rank {rank} on {where}: {how_it_ended(outcome.wait_status)}"
         return fresh
@@ -289,6 +293,7 @@ class Report:
 
     def time_out(self, reason: str) -> None:
         """The time limit ends the job; a rank that failed before decides its status."""
+        self.end_because("its time was over")
         self.fail(TIMEOUT_STATUS, reason)
         self.is_timed_out = self._failed_with == TIMEOUT_STATUS
 
@@ -298,8 +303,17 @@ class Report:
         A rank that failed before decides it instead, unless ``keeps_going``: such a failure
         was to end nothing.
         """
+        self.end_because("the job was interrupted")
         if self.has_succeeded_so_far or keeps_going:
             self.interrupted_by = self.interrupted_by or signal_number
+
+    def end_because(self, why: str) -> None:
+        """yod ends ranks that would go on; the first reason counts.
+
+        Args:
+            why: a clause: ``rank 2 failed``.
+        """
+        self.ended_because = self.ended_because or why
 
     def leave(self, signal_number: int, reason: str) -> None:
         """The user did not wait for the end of the job, or of its output."""
@@ -375,7 +389,7 @@ class Report:
             if rank in self._tools:
                 continue
             if done.wait_status and (done.was_released or not self.reason):
-                groups.setdefault(_end_of(done), []).append(rank)
+                groups.setdefault(self._end_of(done), []).append(rank)
         known = self.completions.keys() | self._tools
         for rank in range(self.size):
             if rank not in known and self.unix_pids:
@@ -388,6 +402,14 @@ class Report:
             noun = "rank" if len(ranks) == 1 else "ranks"
             lines.append(f"{noun} {nodelist.format_nodes(sorted(ranks))} on {where}: {end}")
         return [*lines, *self.notes]
+
+    def _end_of(self, done: Completion) -> str:
+        """How a rank ended, and why if that was no doing of its own."""
+        end = how_it_ended(done.wait_status)
+        if done.is_ours:
+            why = f" because {self.ended_because}" if self.ended_because else ""
+            return f"killed by yod ({end.removeprefix('killed by ')}){why}"
+        return end if done.was_released else end + " before its entry"
 
     def _missing(self, rank: int) -> str:
         """Why a rank that was started has no completion."""
@@ -413,34 +435,8 @@ class Report:
             return _TABLE.format(name, rank, number, pid or "-", "-", "-", "-", end)
         cpu, memory = f"{done.user_s + done.system_s:.2f}", f"{done.max_rss_bytes / 1e6:.0f}"
         clock = hms(done.elapsed_s)
-        return _TABLE.format(name, rank, number, done.unix_pid, clock, cpu, memory, _end_of(done))
-
-    def log_line(
-        self, started: str, ended: str, elapsed_s: float, user: str, program: str, batch: str
-    ) -> str:
-        """The user log's line, in Cplant's format.
-
-        Args:
-            started: local time as mm/dd/yyyy hh:mm:ss.
-            ended: the same.
-            user: login name.
-            program: path of the first member's program.
-            batch: the batch job's id, or empty.
-        """
-        parts = [started, ended, hms(elapsed_s), f"{len(self.nodes):04d}", user, program + ","]
-        if batch:
-            parts.append(f"PBS #{batch},")
-        parts.append(f"Cplant #{self.job_id},")
-        parts.append(nodelist.format_nodes(self.nodes) or "-")
-        errors = [text for text in (self.reason, self.first_failure) if text]
-        return " ".join(parts) + "".join(", " + " ".join(text.split()) for text in errors)
-
-
-def _end_of(done: Completion) -> str:
-    end = how_it_ended(done.wait_status)
-    if done.is_ours:
-        return f"killed by yod ({end.removeprefix('killed by ')})"
-    return end if done.was_released else end + " before its entry"
+        end = self._end_of(done)
+        return _TABLE.format(name, rank, number, done.unix_pid, clock, cpu, memory, end)
 
 
 def hms(seconds: float) -> str:

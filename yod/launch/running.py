@@ -219,6 +219,7 @@ class Running:
             return []
         if self._options.keeps_going:
             return [Tell(f"{self._report.tell_first_failure()}; the others go on")]
+        self._report.end_because(f"rank {self._report.first_failed} failed")
         if self._options.kills_at_once:
             self._progress.until = now
             return []

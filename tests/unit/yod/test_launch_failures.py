@@ -1,11 +1,14 @@
 """A launch that fails before go, or whose ranks and nodes end abnormally."""
 
+import signal
+
 import pytest
 
 from native.wire import load
 from native.wire.load import FailureKind
 from tests.unit.yod.launch_of import (
     ALL_DONE,
+    INT,
     JOB_ID,
     KILL,
     LIMITS,
@@ -23,8 +26,9 @@ from tests.unit.yod.launch_of import (
     signal_all,
     told,
 )
-from yod.launch.events import ObjectUndelivered, Tell
+from yod.launch.events import Interrupted, ObjectUndelivered, OutputClosed, OutputFailed, Tell
 from yod.launch.phases import Phase
+from yod.plan.plan import TimeLimit
 
 # -- failures before go ----------------------------------------------------
 
@@ -189,9 +193,95 @@ def test_who_is_killed_because_a_node_was_lost_has_not_failed_by_itself():
     yod.receive(completions(0, 2, wait_status=9, was_signalled=True))
     assert yod.report.first_failure == ""
     assert yod.report.summary() == [
-        "ranks 0,2 on nodes 20,22: killed by yod (SIGKILL)",
+        "ranks 0,2 on nodes 20,22: killed by yod (SIGKILL) because node 21 (n21) was lost",
         "rank 1 on n21: lost with node n21",
     ]
+
+
+def ended_by_a_rank(yod):
+    yod.receive(completions(1, wait_status=3 << 8))
+    yod.wait(2.0)
+    return TERM
+
+
+def ended_by_an_abort(yod):
+    yod.receive(failure(FailureKind.ABORTED, place=1, rank=1, text="abort", exit_code=7))
+    return KILL
+
+
+def ended_by_an_abort_for_a_peer(yod):
+    number = ended_by_an_abort(yod)
+    yod.receive(completions(2, wait_status=11))
+    return number
+
+
+def ended_by_a_keeper(yod):
+    yod.receive(failure(FailureKind.KEEPER_LOST, place=1, text="its keeper was lost"))
+    return KILL
+
+
+def ended_by_the_root(yod):
+    yod.lose(ROOT, "was killed")
+    return KILL
+
+
+def ended_by_an_interrupt(yod):
+    yod.handle(Interrupted(TERM))
+    return TERM
+
+
+def ended_by_a_command(yod):
+    yod.handle(Interrupted(TERM, by="yodjob"))
+    return TERM
+
+
+def ended_by_a_full_disk(yod):
+    yod.handle(OutputFailed("standard output: No space left on device"))
+    return KILL
+
+
+def ended_by_a_reader(yod):
+    yod.handle(OutputClosed())
+    return KILL
+
+
+def ended_by_its_time(yod):
+    yod.wait(3600.0)
+    return TERM
+
+
+@pytest.mark.parametrize(
+    ("ended_by", "because"),
+    [
+        (ended_by_a_rank, "rank 1 failed"),
+        (ended_by_an_abort, "rank 1 called abort"),
+        (ended_by_an_abort_for_a_peer, "rank 2 failed"),
+        (ended_by_a_keeper, "node 21 (n21) failed"),
+        (ended_by_the_root, "node 20 (n20) was lost"),
+        (ended_by_an_interrupt, "the job was interrupted"),
+        (ended_by_a_command, "the job was cancelled by yodjob"),
+        (ended_by_a_full_disk, "output could not be written"),
+        (ended_by_a_reader, "nobody reads their output"),
+        (ended_by_its_time, "its time was over"),
+    ],
+)
+def test_each_rank_that_yod_kills_is_told_with_the_cause(ended_by, because):
+    yod = Yod(3, time_limit=TimeLimit(3600.0)).to(Phase.RUNNING)
+    number = ended_by(yod)
+    yod.handle(Interrupted(INT))  # a cause that comes later is none
+    yod.receive(completions(0, wait_status=number, was_signalled=True))
+    end = f"killed by yod ({signal.Signals(number).name}) because {because}"
+    assert f"rank 0 on n20: {end}" in yod.report.summary()
+    assert yod.report.table()[1].endswith(f"  {end}")
+
+
+def test_a_failure_with_which_the_others_go_on_is_no_cause():
+    yod = Yod(3, keeps_going=True).to(Phase.RUNNING)
+    ended_by_a_rank(yod)
+    ended_by_an_interrupt(yod)
+    yod.receive(completions(0, wait_status=TERM, was_signalled=True))
+    line = "rank 0 on n20: killed by yod (SIGTERM) because the job was interrupted"
+    assert line in yod.report.summary()
 
 
 def test_nodes_that_do_not_hear_a_reset_are_lost():

@@ -7,6 +7,7 @@ from native.wire.load import FailureKind
 from native.wire.placed import GrantedNode, JobNodes
 from native.wire.runs import JobRuns, Run
 from tests.unit.yod.launch_of import failure, grant, held, outcome
+from yod.launch.closing import log_line
 from yod.launch.report import Report, hms
 
 
@@ -323,7 +324,7 @@ def test_of_very_many_ranks_those_that_have_written_last_are_known():
 
 def logged(one, batch=""):
     times = ("11/21/2026 18:00:00", "11/21/2026 18:01:05")
-    return one.log_line(*times, 65.2, "alice", "/bin/a.out", batch)
+    return log_line(one, *times, 65.2, "alice", "/bin/a.out", batch)
 
 
 def test_the_log_line_is_cplants():
