@@ -12,11 +12,12 @@ _MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86400
 _HELP = "use minutes, minutes:seconds, hours:minutes:seconds, or days-hours{:minutes{:seconds}}"
 
 
-def parse(text: str, what: str) -> int:
+def parse(text: str, what: str, *, may_be_none: bool = False) -> int:
     """Seconds, from Slurm's forms: ``90``, ``90:00``, ``1:30:00``, ``2-12``, ``2-12:30:00``.
 
     Args:
         what: names the value in the error, as ``-time``.
+        may_be_none: ``0`` is a time, too.
 
     Raises:
         UsageError: another form, or no time at all.
@@ -29,8 +30,9 @@ def parse(text: str, what: str) -> int:
         units = (_HOUR_S, _MINUTE_S, 1) if has_hours else (_MINUTE_S, 1)
         seconds = int(found["days"] or 0) * _DAY_S
         seconds += sum(number * unit for number, unit in zip(numbers, units, strict=False))
-    if not seconds:
-        raise UsageError(f"{what} {shown(text)}: no time above 0; {_HELP}")
+    if not seconds and not (may_be_none and found is not None):
+        none = "no time" if may_be_none else "no time above 0"
+        raise UsageError(f"{what} {shown(text)}: {none}; {_HELP}")
     return seconds
 
 

@@ -56,6 +56,7 @@ OPTIONS = (
     Option(("--as",), True, "Rank variables also as slurm, pals, flux, ompi or torch.", "WHOSE"),
     Option(("-time",), True, "Let the ranks run for so long: 90, 1:30:00.", "T"),
     Option(("-signal",), True, "Warn them S seconds before that: USR1@60.", "SIG@S"),
+    Option(("--grace",), True, "From SIGTERM to SIGKILL: 0:30; 0: kill at once.", "T"),
     Option(("--stop-ranks",), False, "Ctrl-Z stops the ranks, too, and fg continues both."),
     Option(("--signal-tree",), False, "Each signal reaches the helpers of the ranks, too."),
     Option(("--chdir",), True, "The ranks run in DIR.", "DIR"),

@@ -113,12 +113,15 @@ def _line(
 def _time(given: Mapping[str, list[str]]) -> tuple[float, EarlySignal | None, bool]:
     """The job's time limit, the warning before it, and whether the step needs none of its own.
 
-    A step that makes a checkpoint when its time is over has the time for that behind its own.
+    A step that makes a checkpoint when its time is over has the time for that behind its own, and
+    so has one that says how long its ranks have to end (``--grace``).
     """
     from yod.plan.timelimit import chosen as chosen_limit
+    from yod.plan.timelimit import grace as chosen_grace
 
     if (limit := chosen_limit(dict(given))) is None:
         return 0.0, None, True
+    grace_s = chosen_grace(given)
     if ON in given:
         from msgspec.structs import replace
 
@@ -131,7 +134,9 @@ def _time(given: Mapping[str, list[str]]) -> tuple[float, EarlySignal | None, bo
             drain_s = limits.load(os.environ).checkpoint_drain_s
             checkpoints = replace(checkpoints, drain_s=drain_s)
         if Occasion.TIMEOUT in checkpoints.on:
-            return limit.time_s + checkpoints.most_s, None, False
+            return limit.time_s + checkpoints.most_s + (grace_s or 0.0), None, False
+    if grace_s is not None:
+        return limit.time_s + grace_s, None, False
     warns = limit.signal_number
     return limit.time_s, EarlySignal(warns, limit.before_s, False) if warns else None, True
 

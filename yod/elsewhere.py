@@ -25,7 +25,10 @@ _MEMORY = "use --mem SIZE for memory on each node, --mem-per-rank SIZE for that 
 _ENVIRONMENT = "ranks have the environment of yod: env NAME=VALUE yod ..."
 _DIRECTORY = "use --chdir DIR for the directory of the ranks"
 _INPUT = "rank 0 reads standard input; --stdin all, none or RANKS for others: yod ... <FILE"
-_ENDS = "a rank that fails ends the job after a delay: -kill sets none, --keep-going ends nothing"
+_ENDS = (
+    "a rank that fails ends the job after a delay: --grace T sets it, -kill sets none,"
+    " --keep-going ends nothing"
+)
 _LINES = "yod shows whole lines, with --raw bytes as they come; a program may buffer its own output"
 _LABEL = "use --label for the rank in front of each line"
 _TIME = "use -time T for a time limit: 90 minutes, 1:30:00; -t is -timing"
@@ -67,6 +70,7 @@ TABLE = {
     "comm": "there is nothing to set",
     "vhelp": "-help shows all options, docs/yod.md explains them",
     "verbose": _DEBUG,
+    "Debug": "-D shows what happens, -D -D each message",
     "debug": "-D shows what happens, -D -D each message",
     "ntasks": _RANKS,
     "nodelist": _NODES,
@@ -111,6 +115,8 @@ TABLE = {
     "cwd": _DIRECTORY,
     "input": _INPUT,
     "kill-on-bad-exit": _ENDS,
+    "exit-timeout": _ENDS,
+    "kill-after": "use --grace T for the time from SIGTERM to SIGKILL",
     "no-kill": "use --keep-going to let the other ranks run when one fails",
     "timeout": _TIME,
     "multi-prog": _MEMBERS,

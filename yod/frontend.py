@@ -130,11 +130,11 @@ def _prepared(given: Given, words: list[str], invocation: Invocation) -> Prepare
     is_batch = "-batch" in given or ("-interactive" not in given and _is_batch_job(invocation))
     keeps_going, is_quiet = "--keep-going" in given, "-quiet" in given
     asks_user = "-alloc" in given and "-attach" not in given and not is_batch
-    time_limit = None
-    if "-time" in given or "-signal" in given:
-        from yod.plan.timelimit import chosen as chosen_limit  # few launches have one
+    time_limit = grace_s = None
+    if "-time" in given or "-signal" in given or "--grace" in given:
+        from yod.plan import timelimit  # few launches have one
 
-        time_limit = chosen_limit(given)
+        time_limit, grace_s = timelimit.chosen(given), timelimit.grace(given)
     files = None
     if "-o" in given or "-e" in given or "--tee" in given:
         from native.host.userdirs import user_name  # likewise
@@ -180,6 +180,7 @@ def _prepared(given: Given, words: list[str], invocation: Invocation) -> Prepare
         has_stamps="--timestamp" in given,
         directory=_last(given, "--chdir") or "",
         time_limit=time_limit,
+        grace_s=grace_s,
         files=None if "--tee" in given else files,
         tee=files if "--tee" in given else None,
         dialects=_dialects(given),

@@ -82,6 +82,8 @@ def prepare(
     began = monotonic()
     environment = _decoded(invocation.environment) if settings is None else settings
     limits = limits or limits_module.load(environment)
+    if options.grace_s is not None:
+        limits = replace(limits, kill_delay_s=options.grace_s)
     where = discover.find(partition, environment)
     if where.can_begin and is_reached:
         from partition.hosts import allocated  # once for each batch job

@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+from tests.support.limits import PATIENT
 from tests.support.partition import finish
 from tests.support.traces import check_trace
 
@@ -71,6 +72,29 @@ def test_ranks_that_ignore_the_end_of_their_time_are_killed(anywhere):
     assert f"its time limit of 0:00:{time_s:02} is over; its ranks are being killed" in done.err
 
 
+STAYS = "while :; do sleep 0.05; done"
+
+
+def test_the_ranks_have_the_time_to_end_that_the_user_names(anywhere, tmp_path):
+    tmp_path.chmod(0o777)
+    ready = tmp_path / "ready"
+    script = f"trap '' TERM; if [ $YOD_RANK = 1 ]; then touch {ready}; {STAYS}; fi; "
+    script += f"while ! [ -e {ready} ]; do sleep 0.05; done; exit 7"
+    done = anywhere.yod("--grace", "0:01", "-sz", "2", "sh", "-c", script, env=PATIENT)
+    assert done.status == 7
+    assert "; the others have 1 s to end\n" in done.err
+    assert "yod: SIGTERM sent to the others (--keep-going lets them run)\n" in done.err
+    assert "yod: the others are being killed\n" in done.err
+
+
+def test_without_a_time_to_end_nobody_is_asked_to(anywhere):
+    limits = ("-time", "0:02", "--grace", "0")
+    done = anywhere.yod(*limits, "sh", "-c", STAYS, env=PATIENT)
+    assert done.status == 124
+    assert "its time limit of 0:00:02 is over; its ranks are being killed\n" in done.err
+    assert "SIGTERM" not in done.err
+
+
 def test_a_rank_that_failed_before_its_time_was_over_decides_the_status(anywhere):
     script = "[ $YOD_RANK = 0 ] && exit 7; while :; do sleep 0.05; done"
     for time_s in LONGER:
@@ -131,6 +155,7 @@ def test_a_report_that_cannot_be_written_is_named(embedded, tmp_path):
     ("options", "text"),
     [
         (("-time", "soon"), "-time soon: no time above 0"),
+        (("--grace", "soon"), "--grace soon: no time; use minutes"),
         (("-signal", "USR1@5"), "-signal USR1@5: only with -time T"),
         (("-time", "1", "-signal", "FOO@5"), "no signal FOO"),
         (("-time", "1", "-signal", "USR1"), "-signal USR1: as USR1@60"),

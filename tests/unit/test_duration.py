@@ -24,6 +24,13 @@ def test_each_form_of_slurm_is_read(text, seconds):
     assert duration.parse(text, "-time") == seconds
 
 
+@pytest.mark.parametrize("text", ["0", "0:00", "0:00:00"])
+def test_no_time_is_a_time_where_that_means_something(text):
+    assert duration.parse(text, "--grace", may_be_none=True) == 0
+    with pytest.raises(UsageError, match="--grace soon: no time; use minutes"):
+        duration.parse("soon", "--grace", may_be_none=True)
+
+
 @pytest.mark.parametrize(
     "text", ["", "0", "0:00", "1:2:3:4", "-1", "1h", "1-", "\u0661", " 1", "1\n"]
 )

@@ -71,6 +71,8 @@ class Rare(TypedDict, total=False):
         error: files for their standard error, as ``-e``. Default: ``output``.
         time_s: how long the ranks may run, in seconds; then yod ends them, with status 124.
         warning: a signal before that, as ``-signal``: ``USR1@60``.
+        grace_s: how long they have between SIGTERM and SIGKILL, as ``--grace``; 0: they are killed
+            at once. Default: as ``limits`` say.
         rank_variables: rank variables also as other launchers have them, as ``--as``:
             ``slurm,torch``.
         constraint: features of the nodes, such as ``gpu&ib``.
@@ -102,6 +104,7 @@ class Rare(TypedDict, total=False):
     error: Word
     time_s: float
     warning: str
+    grace_s: float
     rank_variables: str
     constraint: str
     switches: str

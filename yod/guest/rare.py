@@ -62,6 +62,7 @@ def asked_for(rare: Rare, asked: Request, has_own_input: bool) -> Request:
         files=None if tees else written,
         tee=written if tees else None,
         time_limit=_time_limit(rare),
+        grace_s=_grace(rare),
         dialects=dialects.parse([rare["rank_variables"]]) if rare.get("rank_variables") else (),
         constraint=rare.get("constraint", ""),
         switches=switches.parse(rare["switches"]) if rare.get("switches") else (0, 0.0),
@@ -160,6 +161,15 @@ def _excluded(rare: Rare) -> str:
     if not (nodes := rare.get("exclude")):
         return ""
     return excluded.checked(_listed(nodes))
+
+
+def _grace(rare: Rare) -> float | None:
+    """How long the ranks have between SIGTERM and SIGKILL; None: as the limits say."""
+    if (grace_s := rare.get("grace_s")) is None:
+        return None
+    if not 0 <= grace_s < math.inf:
+        raise UsageError(f"grace_s={grace_s}: seconds, 0 or more")
+    return float(grace_s)
 
 
 def _time_limit(rare: Rare) -> TimeLimit | None:

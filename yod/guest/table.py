@@ -41,6 +41,7 @@ ARGUMENTS: dict[str, str] = {
     "--as": "rank_variables",
     "-time": "time_s",
     "-signal": "warning",
+    "--grace": "grace_s",
     "--stop-ranks": "stop_ranks",
     "--signal-tree": "signal_tree",
     "--chdir": "cwd",

@@ -178,6 +178,7 @@ class Running:
         self._spawner = spawner
         self._ending = ending
         self._kill_delay_s = limits.kill_delay_s
+        self._kills_at_once = options.kills_at_once or not limits.kill_delay_s
         self._has_sent_term = False
         self._has_told_of_lonely_ranks = False
         self._has_told_of_limit = False
@@ -220,7 +221,7 @@ class Running:
         if self._options.keeps_going:
             return [Tell(f"{self._report.tell_first_failure()}; the others go on")]
         self._report.end_because(f"rank {self._report.first_failed} failed")
-        if self._options.kills_at_once:
+        if self._kills_at_once:
             self._progress.until = now
             return []
         self._progress.until = now + self._kill_delay_s
@@ -229,7 +230,7 @@ class Running:
 
     def kill_due(self, _: DeadlineReached, now: float) -> list[Action]:
         """The kill delay is over."""
-        if self._options.kills_at_once:
+        if self._kills_at_once:
             return self._kill(f"{self._report.tell_first_failure()}; ", now)
         if self._has_sent_term:
             return self._kill("", now)

@@ -19,8 +19,9 @@ from yod.plan.plan import Options, TimeLimit
 class TimeLimits:
     """Ends the ranks when their time is over: SIGTERM, and after the kill delay SIGKILL.
 
-    The time counts from go. Where a checkpoint is to be made first, the job ends behind that. A
-    launch without a limit of its own has that of its queue.
+    Without a kill delay they are killed at once. The time counts from go. Where a checkpoint is to
+    be made first, the job ends behind that. A launch without a limit of its own has that of its
+    queue.
     """
 
     def __init__(
@@ -80,4 +81,6 @@ class TimeLimits:
             self._kill_at += self._checkpoints.most_s
             return [Tell(f"{text}: a checkpoint is made"), *self._checkpoints.at_time_limit(now)]
         self._report.time_out(text)
+        if not self._kill_delay_s:
+            return [Tell(f"{text}; its ranks are being killed"), *self._ending.all_done(now)]
         return [Tell(f"{text}; SIGTERM sent to all ranks"), *self._tree.signal(signal.SIGTERM)]

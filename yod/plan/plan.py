@@ -81,6 +81,8 @@ class Options(Struct, frozen=True):
         has_stamps: each line of output has the time in front (``--timestamp``).
         directory: of the ranks (``--chdir``); empty: that of yod.
         time_limit: of the ranks (``-time``); None: they may run for any time.
+        grace_s: they have so long between SIGTERM and SIGKILL (``--grace``); None: as the limits
+            say (``kill_delay_s``).
         files: that the ranks write to (``-o``, ``-e``); None: all that they write goes to yod.
         tee: that yod writes to what it shows, too (``--tee``); None: there are none.
         wants_stacks: of ranks that die by a signal (``-bt``).
@@ -123,6 +125,7 @@ class Options(Struct, frozen=True):
     has_stamps: bool = False
     directory: str = ""
     time_limit: TimeLimit | None = None
+    grace_s: float | None = None
     files: RankFiles | None = None
     tee: RankFiles | None = None
     remote: tuple[bytes, ...] = ()

@@ -1,6 +1,8 @@
-"""The options about a time limit. Pure; imported when one of them is given."""
+"""The options about a time limit, and about ends. Pure; imported when one of them is given."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from native import duration
 from native.errors import UsageError
@@ -9,6 +11,7 @@ from yod.plan.plan import TimeLimit
 from yod.plan.signals import number_of
 
 _TIME, _SIGNAL = "-time", "-signal"
+GRACE = "--grace"
 
 
 def chosen(given: dict[str, list[str]]) -> TimeLimit | None:
@@ -23,6 +26,17 @@ def chosen(given: dict[str, list[str]]) -> TimeLimit | None:
             raise UsageError(f"{_SIGNAL} {shown(warnings[-1])}: only with {_TIME} T")
         return None
     return limit(float(duration.parse(times[-1], _TIME)), warnings[-1] if warnings else "")
+
+
+def grace(given: Mapping[str, list[str]]) -> float | None:
+    """How long ranks have to end after a signal that asks them to; None: as the limits say.
+
+    Raises:
+        UsageError: it is no time.
+    """
+    if (times := given.get(GRACE)) is None:
+        return None
+    return float(duration.parse(times[-1], GRACE, may_be_none=True))
 
 
 def limit(time_s: float, warning: str) -> TimeLimit:

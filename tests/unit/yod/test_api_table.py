@@ -42,6 +42,7 @@ SAMPLES: dict[str, tuple[str | None, object]] = {
     "--stdin": ("0,4..7", [0, 4, 5, 6, 7]),
     "--as": ("slurm,torch", "slurm,torch"),
     "-time": ("0:30", 30),
+    "--grace": ("0:30", 30),
     "-o": ("out.%t", "out.%t"),
     "-e": ("err.%t", "err.%t"),
     "--mpi": ("none", "none"),

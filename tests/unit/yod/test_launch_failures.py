@@ -3,6 +3,7 @@
 import signal
 
 import pytest
+from msgspec.structs import replace
 
 from native.wire import load
 from native.wire.load import FailureKind
@@ -138,6 +139,15 @@ def test_kill_means_no_delay_and_no_sigterm():
     ]
     yod.receive(completions(0, wait_status=KILL, was_signalled=True))
     assert leave(yod) == 3
+
+
+def test_without_a_kill_delay_the_others_are_killed_at_once():
+    yod = Yod(2, limits=replace(LIMITS, kill_delay_s=0.0)).to(Phase.RUNNING)
+    yod.receive(completions(1, wait_status=3 << 8))
+    assert yod.wait(0.0) == [
+        Tell("rank 1 on n21: ended with exit code 3; the others are being killed"),
+        ALL_DONE,
+    ]
 
 
 def test_keep_going_lets_the_others_run_and_the_status_stays():

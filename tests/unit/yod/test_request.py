@@ -116,6 +116,10 @@ def test_rare_choices_are_those_of_the_command():
     assert (options.constraint, options.wants_stacks) == ("a&b", True)
     made = asked(["a"], time_s=9, warning="USR1@4", rank_variables="pals", output="o.%t", trace="t")
     assert made.options.time_limit == TimeLimit(9.0, 10, 4.0)
+    assert made.options.grace_s is None
+    assert asked(["a"], grace_s=0).options.grace_s == 0.0
+    with pytest.raises(UsageError, match="grace_s=-1: seconds, 0 or more"):
+        asked(["a"], grace_s=-1)
     assert made.options.dialects == (Dialect.PALS,)
     assert made.options.files == RankFiles(b"o.%t", b"o.%t")
     assert made.records.trace_file == os.path.abspath("t")

@@ -58,6 +58,15 @@ def test_the_ranks_are_warned_then_ended_then_killed():
     assert yod.report.end().state is State.TIMEOUT
 
 
+def test_without_a_kill_delay_ranks_are_killed_when_their_time_is_over():
+    yod = running(time_limit=TimeLimit(10.0), limits=replace(launch_of.LIMITS, kill_delay_s=0.0))
+    actions = yod.wait(10.0)
+    assert told(actions) == ["its time limit of 0:00:10 is over; its ranks are being killed"]
+    assert sent(actions, load.AllDone)
+    assert not sent(actions, load.Signal)
+    assert yod.report.end().state is State.TIMEOUT
+
+
 def test_one_without_a_limit_has_that_of_its_queue():
     yod = launch_of.Yod(2)
     yod.from_bebopd(replace(launch_of.grant(2), time_s=10.0))
