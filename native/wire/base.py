@@ -360,8 +360,8 @@ def demand_same_length(**columns: tuple[object, ...]) -> None:
     Raises:
         ValueError: they have different lengths.
     """
-    lengths = {name: len(column) for name, column in columns.items()}
-    if len(set(lengths.values())) > 1:
+    if len(set(map(len, columns.values()))) > 1:
+        lengths = {name: len(column) for name, column in columns.items()}
         said = ", ".join(f"{count} {name}" for name, count in lengths.items())
         raise ValueError(f"columns contradict one another: {said}")
 

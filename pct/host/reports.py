@@ -7,19 +7,19 @@ here before the job's machine, which relies on their order, sees them. Pure.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from enum import IntEnum
+from enum import Enum
 
 from native.errors import PeerProtocolError
 from native.wire import keeper as wire
 
 
-class _Rank(IntEnum):
+class _Rank(Enum):
     """The last that was reported of a rank."""
 
-    ASKED_FOR = 0
-    STARTED = 1
-    HELD = 2
-    ENDED = 3
+    ASKED_FOR = "asked for"
+    STARTED = "started"
+    HELD = "held"
+    ENDED = "ended"
 
 
 class Reports:
@@ -50,9 +50,9 @@ class Reports:
             case wire.RankStarted(rank, unix_pid):
                 if unix_pid <= 0:
                     raise PeerProtocolError(f"keeper: rank {rank} has process id {unix_pid}")
-                self._enter(rank, _Rank.STARTED, report)
+                self._enter(rank, _Rank.ASKED_FOR, _Rank.STARTED, report)
             case wire.RankHeld(rank):
-                self._enter(rank, _Rank.HELD, report)
+                self._enter(rank, _Rank.STARTED, _Rank.HELD, report)
             case wire.RankDying(rank):
                 self._demand(rank, _Rank.HELD, report)
             case wire.ExecFailed(rank):
@@ -63,8 +63,8 @@ class Reports:
                     raise _out_of_order(rank, report)
                 self._ranks[rank] = _Rank.ENDED
 
-    def _enter(self, rank: int, state: _Rank, report: object) -> None:
-        self._demand(rank, _Rank(state - 1), report)
+    def _enter(self, rank: int, before: _Rank, state: _Rank, report: object) -> None:
+        self._demand(rank, before, report)
         self._ranks[rank] = state
 
     def _demand(self, rank: int, state: _Rank, report: object) -> None:

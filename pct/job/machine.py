@@ -166,7 +166,7 @@ class Job:
                 has changed.
             IllegalTransition: the state has no such event; a bug.
         """
-        if self.state is JobState.RELEASED:
+        if self._progress.state is JobState.RELEASED:
             return []
         match event:
             case MessageReceived():
@@ -221,9 +221,10 @@ class Job:
         return method(self._parts[OWNER[method]], *arguments)
 
     def _event(self, event: Event, now: float) -> list[Action]:
-        method = EVENTS[self.state].get(type(event))
+        state = self._progress.state
+        method = EVENTS[state].get(type(event))
         if method is None:
-            raise IllegalTransition(self.state, event)
+            raise IllegalTransition(state, event)
         return self._call(method, event, now)
 
     def _message(self, event: MessageReceived, now: float) -> list[Action]:
@@ -241,7 +242,7 @@ class Job:
     def _advance(self, now: float) -> list[Action]:
         """Leave the state if it is over, and the next one if that is over as well."""
         actions = [*self._hooks.advance(now), *self._saving.advance(now)]
-        while (method := ADVANCES.get(self.state)) is not None:
+        while (method := ADVANCES.get(self._progress.state)) is not None:
             step = self._call(method, now)
             if step is None:
                 break

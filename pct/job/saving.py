@@ -248,11 +248,11 @@ class Saving:
 
     def advance(self, now: float) -> list[Action]:
         """After every event: tell the saver of ranks that have ended; end it with the job."""
-        if self._progress.is_ending and self._held_until is not None:
+        if self._held_until is not None and self._progress.is_ending:
             return [*self._let_go(), *self.advance(now)]
-        if self._state is State.GATHERING and self._held_until is not None:
+        if self._held_until is not None and self._state is State.GATHERING:
             return self._look(now)
-        if self._progress.is_ending and self._leaves and not self._has_saver:
+        if self._leaves and not self._has_saver and self._progress.is_ending:
             return self._drop(now)
         if not self._has_saver or self._why:
             return []

@@ -9,6 +9,7 @@ which yod expects, and whose words must not hold up the signal on its way to oth
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import chain
 
 from msgspec import Struct
 
@@ -114,7 +115,7 @@ def fold(outcomes: list[Outcome]) -> list[Outcome]:
             folded.append(group[0])
             continue
         columns = zip(*(_columns(outcome) for outcome in group), strict=True)
-        joined = (tuple(value for part in column for value in part) for column in columns)
+        joined = (tuple(chain.from_iterable(column)) for column in columns)
         folded.append(_like(group[0], joined))
     return folded
 

@@ -132,7 +132,7 @@ class OutputRelay:
             self._owed[place] = self._owed.get(place, 0) + size
             messages.append(message)
         self.is_paused = bool(self._queue)
-        return messages, self._due_credit()
+        return messages, self._due_credit() if messages else []  # nothing else is owed anew
 
     def _due_credit(self) -> list[tuple[int, int]]:
         # In quarters of a window: one message of credit for each message of output would
