@@ -183,9 +183,9 @@ static void wait_for_event (struct client *client, bool is_flushed,
             fds[AT_SERVER].events |= POLLIN;
         if (!is_flushed)
             fds[AT_SERVER].events |= POLLOUT;
-        if (is_flushed && input_wants (&client->input))
+        if (is_flushed)
             fds[AT_INPUT] = (struct pollfd) {
-                .fd = client->input.fd, .events = POLLIN,
+                .fd = input_fd (&client->input), .events = POLLIN,
             };
     }
     fds[AT_SIGNALS].fd = client->signals.fd;

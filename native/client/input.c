@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
@@ -23,31 +24,45 @@ static void open_input (struct input *input)
         input->fd = own;
 }
 
+/* Be told of the next line that is typed, whoever reads it. */
+static void pause_input (struct input *input)
+{
+    struct epoll_event edge = { .events = EPOLLIN | EPOLLET };
+
+    input->is_paused = true;
+    if ((input->edges = epoll_create1 (EPOLL_CLOEXEC)) >= 0)
+        epoll_ctl (input->edges, EPOLL_CTL_ADD, input->fd, &edge);
+}
+
+void input_resume (struct input *input)
+{
+    if (input->is_paused && input->edges >= 0)
+        close (input->edges);
+    input->is_paused = false;
+}
+
 void input_allow (struct input *input, uint32_t bytes)
 {
     if (!input->is_open)
         open_input (input);
     input->allowed += bytes;
-    input->is_paused = false;
-}
-
-void input_resume (struct input *input)
-{
-    input->is_paused = false;
+    input_resume (input);
 }
 
 void input_leave (struct input *input)
 {
+    input_resume (input);
     input->is_over = true;
     if (input->is_open && input->fd > 0)
         close (input->fd);
     input->fd = -1;
 }
 
-bool input_wants (const struct input *input)
+int input_fd (const struct input *input)
 {
-    return input->allowed > 0 && !input->is_over && !input->is_paused
-           && !input->is_waiting;
+    if (input->allowed == 0 || input->is_over || input->is_waiting)
+        return -1;
+    return input->is_paused ? input->edges : input->fd;
 }
 
 static bool is_in_background (int fd)
@@ -58,6 +73,19 @@ static bool is_in_background (int fd)
         return false;
     foreground = tcgetpgrp (fd);
     return foreground >= 0 && foreground != getpgrp ();
+}
+
+/* Whether the terminal is ours now. One that has hung up is not: SIGHUP tells
+ * that to whom it concerns. */
+static bool has_come (struct input *input)
+{
+    struct epoll_event edge;
+
+    epoll_wait (input->edges, &edge, 1, 0);     /* it is told once */
+    if (tcgetpgrp (input->fd) != getpgrp ())
+        return false;
+    input_resume (input);
+    return true;
 }
 
 /* Whether it is a terminal that has hung up, and not only an end of file. */
@@ -73,8 +101,10 @@ void input_read (struct input *input)
     size_t most = sizeof (input->data);
     ssize_t n;
 
+    if (input->is_paused && !has_come (input))
+        return;
     if (is_in_background (input->fd)) {
-        input->is_paused = true;
+        pause_input (input);
         return;
     }
     if (most > input->allowed)

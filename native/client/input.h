@@ -1,7 +1,9 @@
 /* input.h - standard input of the client, read only as far as it was allowed.
  *
  * A terminal is not read in the background: that would stop the client
- * (SIGTTIN). What was read goes to the server before more is read.
+ * (SIGTTIN). A shell's `fg` tells a job that runs nothing, so while the client
+ * is there it looks at each line that is typed whose the terminal is now
+ * (yod/host/foreground.py). What was read goes to the server before more is read.
  */
 #ifndef YOD_CLIENT_INPUT_H
 #define YOD_CLIENT_INPUT_H
@@ -17,7 +19,9 @@ struct input {
     bool is_open;                       /* it was asked for */
     bool is_over;                       /* its end was read */
     bool is_socket;
-    bool is_paused;                     /* until the client is continued */
+    bool is_paused;                     /* in the background of a terminal */
+    int edges;                          /* meanwhile: readable when a line was
+                                           typed; -1: no room for it */
     uint64_t allowed;                   /* bytes */
     bool is_waiting;                    /* a packet for the server */
     struct wire_head head;
@@ -34,10 +38,12 @@ void input_resume (struct input *input);
 /* Read nothing any more: the user has left. */
 void input_leave (struct input *input);
 
-/* Whether to wait for input. */
-bool input_wants (const struct input *input);
+/* What to wait for until it is readable.
+ *   a descriptor; -1: no input is wanted
+ */
+int input_fd (const struct input *input);
 
-/* Read once, and make a packet of what came. */
+/* It is readable: read once, and make a packet of what came. */
 void input_read (struct input *input);
 
 /* Send the packet that waits.

@@ -227,6 +227,15 @@ class Reactor:
         """
         return Watch(self, fd, on_change, None, select.EPOLLPRI)
 
+    def watch_edges(self, fd: int, on_edge: Callable[[], None], *, has_room: bool) -> Watch:
+        """Call back when more has come to be read (edge-triggered), and at the beginning.
+
+        Args:
+            has_room: also when more can be written. One edge may be told twice.
+        """
+        reading = select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLET
+        return Watch(self, fd, on_edge, on_edge if has_room else None, reading)
+
     def timer(self, on_due: Callable[[], None]) -> Timer:
         """A timer, not set yet, that calls ``on_due`` at its time."""
         return Timer(self, on_due)

@@ -215,8 +215,11 @@ def test_every_kind_of_input_is_read_to_its_end(
     assert ended(process) == 0
 
 
-def test_a_terminal_is_not_read_in_the_background(client: Installed, server: Server) -> None:
-    """`yod &`, then `fg`."""
+@pytest.mark.parametrize("is_told", [True, False])
+def test_a_terminal_is_not_read_in_the_background(
+    client: Installed, server: Server, is_told: bool
+) -> None:
+    """`yod &`, then `fg`, as dash does it, and as bash does it with a job that runs."""
     ours, theirs = pty.openpty()
     script = (
         "import os, signal, sys\n"
@@ -225,7 +228,7 @@ def test_a_terminal_is_not_read_in_the_background(client: Installed, server: Ser
         "yod = subprocess.Popen(sys.argv[1:], process_group=0)\n"
         "sys.stdin.readline()\n"
         "os.tcsetpgrp(0, yod.pid)\n"
-        "yod.send_signal(signal.SIGCONT)\n"
+        f"if {is_told}: yod.send_signal(signal.SIGCONT)\n"
         "sys.exit(yod.wait())\n"
     )
     python = client.yod.parent / "python3"
@@ -239,10 +242,14 @@ def test_a_terminal_is_not_read_in_the_background(client: Installed, server: Ser
     conversation = server.begin()
     assert Stdio.STDIN_TERMINAL in conversation.request.stdio
     conversation.send(wire.Read(100))
+    at_first = os.tcgetpgrp(ours)
     os.write(ours, b"for the script\n")
-    assert conversation.expect(wire.Signal).number == 18
-    os.write(ours, b"for yod\n")
-    assert conversation.expect(wire.Input).data == b"for yod\n"
+    wait_until(lambda: os.tcgetpgrp(ours) != at_first, what="another foreground")
+    if is_told:
+        assert conversation.expect(wire.Signal).number == 18
+    for line in (b"for yod\n", b"more\n"):
+        os.write(ours, line)
+        assert conversation.expect(wire.Input).data == line
     conversation.send(wire.Exit(6))
     assert ended(process) == 6
     os.close(ours)

@@ -151,6 +151,23 @@ def test_a_tilde_and_ctrl_z_stop_yod_and_fg_goes_on(here):
         assert not is_raw(terminal)
 
 
+def test_a_terminal_that_fg_has_fetched_is_the_ranks(here):
+    """Bash sends a job that runs no SIGCONT: it looks when the terminal shows or gets something."""
+    with command_on_a_terminal(here, "bash", "--norc", "-i", env=ENV) as (_, terminal):
+        os.write(terminal, f"{BIN}/yod --pty sh -c 'echo u''p; exec cat' &\n".encode())
+        read_until(terminal, b"up\r\n")
+        assert b"42" in answer(terminal, b"echo $((6 * 7))\n", b"42\n")
+        at_first = os.tcgetpgrp(terminal)
+        os.write(terminal, b"fg\n")
+        wait_until(lambda: os.tcgetpgrp(terminal) != at_first, what="another foreground")
+        answer(terminal, b"one\n", b"one\r\none\r\n")
+        assert is_raw(terminal)
+        answer(terminal, b"two\r", b"two\r\ntwo\r\n")
+        os.write(terminal, b"~.")
+        read_until(terminal, b"SIGTERM sent to all ranks")
+        wait_until(lambda: os.tcgetpgrp(terminal) == at_first, what="the shell")
+
+
 def test_the_line_that_leaves_gives_the_terminal_back(here, tmp_path):
     env = {"HOME": str(tmp_path), "XDG_STATE_HOME": None, **ENV}
     shell = f"{BIN}/yod --pty sh -c 'echo up; read line; exit 3'; echo over $?; read word"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pty
 import re
+import shutil
 import signal
 import sys
 import time
@@ -78,6 +79,30 @@ def test_a_job_in_the_background_is_not_stopped_by_typing(here, tmp_path):
         process.wait(timeout=LIMIT_S)
     assert b"went on with typed" in text
     assert text.count(b"go\n") == 2
+
+
+@pytest.mark.parametrize("shell", [("bash", "--norc", "-i"), ("zsh", "-f", "-i"), ("dash", "-i")])
+def test_a_job_that_fg_has_fetched_reads_what_is_typed(here, shell):
+    """To a job that runs, bash and zsh send no SIGCONT: nothing tells it that it may read."""
+    if shutil.which(shell[0]) is None:
+        pytest.skip(f"{shell[0]} is not installed")
+    env = {"PS1": "% ", "TERM": "dumb"}
+    reads = 'echo u""p; while read word rest; do echo got $word; done; echo o""ver'
+    with command_on_a_terminal(here, *shell, env=env) as (process, terminal):
+        os.write(terminal, f"{BIN}/yod sh -c '{reads}' &\n".encode())
+        read_until(terminal, b"up\n")
+        os.write(terminal, b"echo the $((6 * 7)) shell reads\n")
+        read_until(terminal, b"the 42 shell reads")
+        at_first = os.tcgetpgrp(terminal)
+        os.write(terminal, b"fg\n")
+        wait_until(lambda: os.tcgetpgrp(terminal) != at_first, what="another foreground")
+        os.write(terminal, b"1 to yod\n")
+        read_until(terminal, b"got 1")
+        os.write(terminal, b"2 to yod\n" + CTRL_D)
+        assert b"got 2" in read_until(terminal, b"over")
+        wait_until(lambda: os.tcgetpgrp(terminal) == at_first, what="the shell")
+        os.write(terminal, b"exit 7\n")
+        assert process.wait(timeout=LIMIT_S) == 7
 
 
 def test_an_interactive_shell_as_a_rank_reads_its_input_and_does_not_wait_for_a_terminal(here):

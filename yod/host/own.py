@@ -143,9 +143,12 @@ class OwnFront:
 
     def _continued(self, call: Callable[[], None]) -> None:
         self._reactor.forget_wait()
+        self._come()
+        call()
+
+    def _come(self) -> None:
         if self._raw is not None:
             self._raw.begin()
-        call()
 
     def suspend(self) -> None:
         """Stop this process. Where its group is orphaned the kernel does not, nor continue it."""
@@ -169,7 +172,7 @@ class OwnFront:
             from yod.host.rawmode import RawMode  # few launches
 
             self._raw = RawMode(0, handle)
-            self._own_input.be_raw(self._raw.asked)
+            self._own_input.be_raw(self._raw.asked, self._come)
             self._reactor.on_signal(signal.SIGWINCH, self._resized)
             self._raw.begin()
 

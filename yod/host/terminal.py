@@ -17,6 +17,7 @@ from yod.launch.lines import Piece
 
 if TYPE_CHECKING:  # few launches are at a terminal
     from yod.host.escape import Asked, Escape
+    from yod.host.foreground import Foreground
 
 PIPE_BUF = 4096  # POSIX: a pipe that is writable takes this much without blocking
 PIECES_MAX = 256  # in one write; POSIX allows at least 16, Linux 1024
@@ -218,7 +219,8 @@ def _own_description(fd: int) -> int:
 class InputStream:
     """Standard input, read only as far as rank 0 has room for it.
 
-    A terminal is not read in the background: that would stop yod (SIGTTIN).
+    A terminal is not read in the background: that would stop yod (SIGTTIN). It is read again when
+    yod has come to the foreground.
     """
 
     def __init__(self, reactor: Reactor, fd: int, on_data: Callable[[bytes], None]) -> None:
@@ -228,10 +230,13 @@ class InputStream:
         self._allowed = 0
         self._is_over = False
         self._is_file = False
+        self._is_terminal = os.isatty(fd)
+        self._foreground: Foreground | None = None  # in the background, while input is wanted
         self._escape: Escape | None = None
         self._on_asked: Callable[[], None] | None = None
         self._on_gone: Callable[[], None] | None = None
         self._on_key: Callable[[Asked], None] | None = None
+        self._on_come: Callable[[], None] | None = None
         self._watch = None
         try:
             self._watch = reactor.watch(fd, self._readable)
@@ -254,11 +259,17 @@ class InputStream:
             self._escape = Escape()
         self._on_asked, self._on_gone = asked, gone
 
-    def be_raw(self, on_key: Callable[[Asked], None]) -> None:
-        """Its keys come one by one: call with what they ask of yod, but for leaving."""
+    def be_raw(self, on_key: Callable[[Asked], None], on_come: Callable[[], None]) -> None:
+        """Its keys come one by one.
+
+        Args:
+            on_key: called with what they ask of yod, but for leaving.
+            on_come: called when yod has come to the foreground.
+        """
         from yod.host.escape import Escape
 
-        self._escape, self._on_key = Escape(is_raw=True), on_key
+        self._escape, self._on_key, self._on_come = Escape(is_raw=True), on_key, on_come
+        self.resume()
 
     def allow(self, count_bytes: int) -> None:
         """Read this many more bytes."""
@@ -267,7 +278,15 @@ class InputStream:
 
     def resume(self) -> None:
         """Read on, after yod has come to the foreground or may read more."""
-        if self._is_over or not self._allowed:
+        was_away = self._foreground is not None
+        self._stay()
+        if self._is_over or not (self._allowed or self._on_come):
+            return
+        if self._go_away():
+            return
+        if was_away and self._on_come is not None:
+            self._on_come()
+        if not self._allowed:
             return
         if self._is_file:
             self._reactor.call_soon(self._readable)
@@ -278,10 +297,11 @@ class InputStream:
         """Read from a pipe instead, unless the input has ended."""
         if self._is_over:
             return
+        self._stay()
         if self._watch is not None:
             self._watch.close()
         self._escape = self._on_gone = None
-        self._fd, self._is_file = fd, False
+        self._fd, self._is_file, self._is_terminal = fd, False, False
         self._watch = self._reactor.watch(fd, self._readable)
         self._watch.set(None, None)
         self.resume()
@@ -289,15 +309,18 @@ class InputStream:
     def close(self) -> None:
         """Stop reading."""
         self._is_over = True
+        self._stay()
         if self._watch is not None:
             self._watch.close()
 
     def _readable(self) -> None:
         if self._is_over:
             return
-        if not self._allowed or _is_in_background(self._fd):
+        if not self._allowed:
             if self._watch is not None:
                 self._watch.set(None, None)
+            return
+        if self._go_away():
             return
         try:
             data = os.read(self._fd, min(self._allowed, DATA_MAX))
@@ -318,6 +341,26 @@ class InputStream:
         self._pass(data)
         if data and self._is_file and self._allowed:
             self._reactor.call_soon(self._readable)
+
+    def _go_away(self) -> bool:
+        """Whether we are in the background, where nothing is read until we are back."""
+        if not self._is_terminal or self._watch is None:
+            return False
+        from yod.host import foreground  # at a terminal
+
+        if not foreground.is_in_background(self._fd):
+            return False
+        self._watch.set(None, None)
+        self._foreground = foreground.Foreground(
+            self._reactor, self._fd, self.resume, has_shown=self._on_come is not None
+        )
+        return True
+
+    def _stay(self) -> None:
+        """Wait for the foreground no more."""
+        if self._foreground is not None:
+            self._foreground.close()
+            self._foreground = None
 
     def _pass(self, data: bytes) -> None:
         if self._escape is None:
@@ -348,10 +391,3 @@ def _has_gone(fd: int) -> bool:
     except termios.error as error:
         return bool(error.args[0] == errno.EIO)
     return False
-
-
-def _is_in_background(fd: int) -> bool:
-    try:
-        return os.isatty(fd) and os.tcgetpgrp(fd) != os.getpgrp()
-    except OSError:
-        return False
