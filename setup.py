@@ -67,6 +67,9 @@ CLIENT_NAMES = ["yod", "yodjob"]
 # imports what they say. What we import at a start lies where the script was installed to;
 # site is asked for the rest, by Elsewhere, once.
 #
+# Python does not start where a standard stream is a directory (`pingd </tmp`): to read one is to
+# come to its end, as it is for other programs, and to write one fails as to write a closed one.
+#
 # An interrupt that comes before the command takes its own signals shows no traceback.
 # Under `ulimit -f` no .pyc is written: Python does not see that one is cut short, and
 # each later start would fail.
@@ -88,6 +91,9 @@ if [ ! -x "$python" ]; then
     python=${python%%/*}
     command -v "$python" >/dev/null || python=python3
 fi
+[ ! -d /dev/fd/0 ] || exec </dev/null
+[ ! -d /dev/fd/1 ] || exec >&-
+[ ! -d /dev/fd/2 ] || exec 2>&-
 exec "$python" -EPS "$0" "$@"
 '''
 

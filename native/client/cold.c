@@ -2,12 +2,14 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "name.h"
@@ -115,6 +117,26 @@ static int installed_release (const char *directory)
     return best;
 }
 
+static bool is_directory (int fd)
+{
+    struct stat status;
+
+    return fstat (fd, &status) == 0 && S_ISDIR (status.st_mode);
+}
+
+/* Python does not start where a standard stream is a directory. Nothing can be
+ * read there, and to write there fails as to write a closed one does. */
+static void leave_directories (void)
+{
+    int null;
+
+    if (is_directory (0) && (null = open ("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0)
+        dup2 (null, 0);
+    for (int fd = 1; fd < 3; fd++)
+        if (is_directory (fd))
+            close (fd);
+}
+
 bool cold_is_forbidden (void)
 {
     const char *chosen = getenv ("YOD_COLD");
@@ -140,6 +162,7 @@ _Noreturn void cold_run (int argc, char *argv[], const char *why)
                    script);
     if (!words)
         cold_fail ("no memory");
+    leave_directories ();
     words[0] = python;
     words[1] = (char *) OPTIONS;
     words[2] = script;

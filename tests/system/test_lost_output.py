@@ -93,6 +93,14 @@ def test_a_closed_stream_that_nothing_goes_to_changes_nothing(
 
 
 @by_command
+def test_a_stream_that_is_a_directory_is_a_closed_one(embedded, name, writes, fails, failed, lost):
+    text = f"{name}: standard output: bad file descriptor\n"
+    assert run_closed(embedded, "</tmp", name, *writes) == run(embedded, name, *writes)
+    assert run_closed(embedded, "1</tmp", name, *writes) == (lost, "", text)
+    assert run_closed(embedded, "</tmp 2</tmp", name, *fails) == (failed, "", "")
+
+
+@by_command
 def test_a_closed_standard_error_changes_no_status(embedded, name, writes, fails, failed, lost):
     for closed in ("2>&-", ">&- 2>&-"):
         assert run_closed(embedded, closed, name, *fails) == (failed, "", "")

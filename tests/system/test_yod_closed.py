@@ -1,4 +1,4 @@
-"""Standard streams that are closed: errors where they are needed, never another file."""
+"""Standard streams that are closed or directories: an error where one is needed, no other file."""
 
 from __future__ import annotations
 
@@ -36,6 +36,19 @@ def test_yods_own_words_that_cannot_be_written_change_no_status(here):
 
 def test_a_closed_input_is_an_empty_one(here):
     assert here.yod_under_shell("cat", after="<&-") == (0, "", "")
+
+
+@pytest.mark.parametrize("words", [("cat",), ("--stdin", "shared", "cat")])
+def test_a_directory_as_input_is_an_empty_one(here, words):
+    assert here.yod_under_shell(*words, after="</tmp") == (0, "", "")
+    assert here.yod_under_shell("echo", "word", after="</tmp") == (0, "word\n", "")
+
+
+def test_a_directory_as_output_is_a_closed_one(here):
+    said = "yod: the application's output cannot be written: Bad file descriptor\n"
+    assert here.yod_under_shell("echo", "word", after="1</tmp") == (125, "", said)
+    assert here.yod_under_shell("sh", "-c", "echo out; echo err >&2", after="2</tmp").status == 125
+    assert here.yod_under_shell("true", after="1</tmp 2</tmp") == (0, "", "")
 
 
 @pytest.mark.parametrize("words", [("-help",), ("--version",), ("--dry-run", "true")])
