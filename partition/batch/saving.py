@@ -5,6 +5,7 @@
     RESTING --asked--> SAVING --the saver has ended--> RESTING
 
 The script's processes are stopped when they are written down: then they are ended, or go on.
+So who asks while it is written down has the same checkpoint: nothing has been done behind it.
 """
 
 from __future__ import annotations
@@ -107,13 +108,15 @@ class Saving:
         return [StartSaver(asked.is_trial)]
 
     def _asked_meanwhile(self, asked: Asked) -> list[Action]:
-        present = self._behind or self._present
+        is_behind = self._present.is_trial
+        present = (self._behind or Asked()) if is_behind else self._present
         if asked.signal_number and present.signal_number:  # it is in a hurry now
             return [SendSignal(asked.signal_number)]
-        if asked.is_trial or not asked.ends:
-            return [Answer(asked.is_trial, "", _IS_BUSY)]
-        joined = Asked(True, False, asked.signal_number or present.signal_number)
-        if self._present.is_trial:
+        if asked.is_trial:
+            return [] if is_behind else [Answer(True, "", _IS_BUSY)]
+        number = asked.signal_number or present.signal_number
+        joined = Asked(asked.ends or present.ends, False, number)
+        if is_behind:
             self._behind = joined
         else:
             self._present = joined

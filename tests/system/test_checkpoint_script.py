@@ -15,10 +15,12 @@ from pathlib import Path
 
 import pytest
 
+from native.host import jobsockets
+from native.wire import job
 from tests.support.batch import Jobs, brokers
 from tests.support.criu import needs_criu
 from tests.support.partition import BIN, drained, finish
-from tests.support.wait import wait_until
+from tests.support.wait import LIMIT_S, wait_until
 from tests.system.test_checkpoint import Study
 from tests.system.test_checkpoint_moves import QUEUES
 from tests.system.test_requeue_lost import SOON
@@ -291,6 +293,41 @@ def test_a_script_runs_on_when_the_disk_of_its_checkpoints_is_full(scripts):
         assert not list(scripts.kept.glob("*/checkpoint.*"))
     finally:
         subprocess.run(["umount", "--lazy", scripts.kept], check=True)
+
+
+def answer(end: socket.socket) -> job.Reply:
+    return job.decode_reply(end.recv(job.REPLY_MAX_BYTES))
+
+
+def asked(scripts: Scripts, job_id: str, request: job.Request) -> socket.socket:
+    """A connection to a job that has been asked something."""
+    directory = jobsockets.Directory(scripts.jobs.partition.environment())
+    connection = directory.connect(job_id)
+    directory.close()
+    assert connection is not None
+    end = socket.socket(fileno=connection.detach())
+    end.settimeout(LIMIT_S)
+    assert isinstance(answer(end), job.Hello)
+    end.send(job.encode(request))
+    return end
+
+
+def test_who_asks_for_a_checkpoint_while_one_is_made_is_told_of_the_same(scripts):
+    jobs = scripts.jobs
+    job_id = scripts.submit(env=scripts.instead("dump", "echo up > said; read line < go"))
+    scripts.awaits(job_id, "at 3\n")
+    first = jobs.partition.start_command(BIN / "yodjob", "checkpoint", job_id)
+    jobs.said.until("up\n")
+    with asked(scripts, job_id, job.Checkpoint()) as second:
+        with asked(scripts, job_id, job.Show()) as shown:  # the other one has been read by then
+            assert isinstance(answer(shown), job.Shown)
+        jobs.go.say()
+        told = answer(second)
+    (kept,) = (scripts.kept / f"{job_id}.0").glob("checkpoint.*")
+    assert finish(first) == (0, f"{job_id}: {kept}\n", "")
+    assert told == job.Checkpointed(str(kept))
+    scripts.let(6)
+    assert scripts.ends(job_id)[0] == 0
 
 
 def test_a_script_that_is_suspended_is_written_down_when_it_goes_on(scripts):

@@ -49,11 +49,25 @@ def test_a_script_ends_only_behind_its_checkpoint_and_else_goes_on(saving, asked
     assert saving.state is SavingState.RESTING
 
 
-def test_who_asks_meanwhile_is_refused(saving):
+def test_who_asks_for_one_while_it_is_made_has_the_same(saving):
+    begun(saving, Asked())
+    assert saving.handle(Asked()) == []
+    assert saving.handle(DONE) == [Answer(False, DONE.path, ""), ContinueScript()]
+
+
+def test_whether_one_could_be_made_is_not_looked_at_while_one_is(saving):
     begun(saving, Asked())
     busy = "a checkpoint is being made already"
-    assert saving.handle(Asked()) == [Answer(False, "", busy)]
     assert saving.handle(Asked(is_trial=True)) == [Answer(True, "", busy)]
+
+
+def test_who_asks_while_it_is_only_looked_at_has_what_follows(saving):
+    begun(saving, Asked(ends=True, is_trial=True))
+    assert saving.handle(Asked(is_trial=True)) == []
+    assert saving.handle(Asked()) == []
+    assert saving.handle(Asked()) == []
+    assert saving.handle(SaverEnded("", "")) == [Answer(True, "", ""), StartSaver(False)]
+    assert saving.handle(DONE) == [Answer(False, DONE.path, ""), ContinueScript()]
 
 
 def test_a_script_that_is_to_end_does_behind_the_checkpoint_that_is_made(saving):
