@@ -6,6 +6,8 @@ in :mod:`yod.cli`; ``-l``, ``-q`` and ``-t`` there are Cplant's.
 
 from __future__ import annotations
 
+from native.options import PREFIX_MIN
+
 _DEBUG = "-D shows what happens, --version the version"
 _NODES = "use -list L for nodes, by number (pingd shows them), -N N for a count of nodes"
 _HOSTS = "use -list L for nodes, by number; the pct of a host gives it its number (docs/pct.md)"
@@ -39,6 +41,10 @@ _START = (
     "-attach holds all ranks at their entry, shows their processes, and goes on by Enter;"
     " --pty=RANK gdb PROGRAM runs a rank in a debugger"
 )
+_SLOTS = "the embedded partition takes any number of ranks, a node its slots"
+_PROGRAM = "yod sends a program to the nodes that do not have it; its libraries must be there"
+_STATUS = "Ctrl-C ends the ranks in order, the second time at once"
+_QUEUES = "use -queue NAME for a queue: priorities and limits are those of queues"
 
 # By name without dashes. Letters first; then the original's; then long names.
 TABLE = {
@@ -61,6 +67,10 @@ TABLE = {
     "r": _PER_NODE,
     "m": _ORDER,
     "W": _ENDS,
+    "O": _SLOTS,
+    "Q": "use -quiet to see errors only",
+    "E": _ENVIRONMENT,
+    "X": _STATUS,
     "sleep": _START,
     "xxx": "programs carry no link version here",
     "Log": "-D -D shows each message",
@@ -84,8 +94,8 @@ TABLE = {
     "npernode": _PER_NODE,
     "ntasks-per-node": _PER_NODE,
     "tasks-per-node": _PER_NODE,
-    "oversubscribe": "the embedded partition takes any number of ranks, a node its slots",
-    "overcommit": "the embedded partition takes any number of ranks, a node its slots",
+    "oversubscribe": _SLOTS,
+    "overcommit": _SLOTS,
     "allow-run-as-root": "root needs no option to run yod",
     "cpus-per-task": _CORES,
     "cores-per-task": _CORES,
@@ -104,6 +114,11 @@ TABLE = {
     "gpu-bind": _GPUS,
     "mem-per-cpu": _MEMORY,
     "mem-per-gpu": _MEMORY,
+    "bcast": _PROGRAM,
+    "send-libs": _PROGRAM,
+    "disable-status": _STATUS,
+    "qos": _QUEUES,
+    "preserve-env": _ENVIRONMENT,
     "export": _ENVIRONMENT,
     "env": _ENVIRONMENT,
     "genv": _ENVIRONMENT,
@@ -133,5 +148,11 @@ TABLE = {
 
 
 def explain(name: str) -> str:
-    """What to use for an option of another launcher; empty: not known."""
-    return TABLE.get(name, "")
+    """What to use for an option of another launcher; empty: not known.
+
+    Of a name that is shortened, to as many letters as ours, the shortest one is meant.
+    """
+    if text := TABLE.get(name):
+        return text
+    begun = [known for known in TABLE if known.startswith(name) and len(name) >= PREFIX_MIN]
+    return TABLE[min(begun, key=len)] if begun else ""

@@ -177,6 +177,11 @@ class ClientFront:
         """Do nothing: such a launch is not the server's."""
 
     @property
+    def is_terminal_raw(self) -> bool:
+        """False: likewise."""
+        return False
+
+    @property
     def why_attached(self) -> str:
         """Empty: where nobody ends in its place, the client goes on as under nohup."""
         return ""

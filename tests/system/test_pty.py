@@ -181,6 +181,18 @@ def test_the_line_that_leaves_gives_the_terminal_back(here, tmp_path):
         assert done.status == 3, done
 
 
+def test_yods_lines_end_as_the_terminal_of_the_moment_wants_it(here):
+    """Raw while its rank runs; behind that the terminal itself goes back to the left."""
+    text = "[ $YOD_RANK = 1 ] && exit 2; read line; exit 3"
+    words = (BIN / "yod", "-sz", "2", "--keep-going", "--pty", "sh", "-c", text)
+    shell = 'stty opost onlcr; exec "$@"'
+    with command_on_a_terminal(here, "sh", "-c", shell, "sh", *words) as (yod, terminal):
+        read_until(terminal, b"exit code 2; the others go on\r\n")
+        os.write(terminal, b"\r")
+        read_until(terminal, b"exit code 3\r\n")
+        assert yod.wait(timeout=LIMIT_S) == 2
+
+
 def test_when_its_rank_has_ended_the_keys_are_yods_again(here):
     text = "if [ $YOD_RANK = 0 ]; then printf ready; read line; exit 0; fi; exec sleep 1000"
     with on_a_terminal(here, "-sz", "2", "--pty", "sh", "-c", text) as (yod, terminal):

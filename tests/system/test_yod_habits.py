@@ -187,7 +187,10 @@ def test_a_dry_run_draws_the_cores_of_each_rank(embedded):
 @pytest.mark.cold
 def test_what_binds_nothing_is_refused_with_what_does(embedded):
     done = embedded.yod("--bind", "board", "true")
-    assert (done.status, done.err) == (125, "yod: --bind board: core, socket, numa or none\n")
+    assert (done.status, done.err) == (
+        125,
+        "yod: --bind board: core (or rank), socket, numa or none\n",
+    )
 
 
 def test_a_dry_run_in_a_partition_says_who_chooses(local):

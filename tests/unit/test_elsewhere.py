@@ -25,5 +25,22 @@ def test_the_options_that_a_text_names_are_there(text):
         expand([word, "2"], cli.OPTIONS)
 
 
+@pytest.mark.parametrize(
+    ("word", "name"),
+    [("--ntask", "ntasks"), ("--nodeli", "nodelist"), ("--cpus-per", "cpus-per-task")],
+)
+def test_a_name_there_may_be_shortened_as_one_here(word, name):
+    with pytest.raises(UsageError) as caught:
+        expand([word, "2", "program"], cli.OPTIONS, explain)
+    assert str(caught.value) == f"no option {word} here: {TABLE[name]}"
+
+
+@pytest.mark.parametrize(
+    "word", ["-O", "-Q", "-E", "-X", "--bcast", "--qos", "--preserve-env", "--disable-status"]
+)
+def test_an_option_of_srun_that_is_not_here_is_known(word):
+    assert explain(word.lstrip("-"))
+
+
 def test_what_nobody_has_is_not_in_the_table():
     assert explain("nonsense") == explain("") == ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from native.limits import Limits
 from yod.launch.lines import Lines, Piece, Stamp
 from yod.plan.plan import Style
@@ -14,14 +16,15 @@ class BesideTerminal(Lines):
         rank: that has the terminal.
 
     Attributes:
-        is_raw_terminal: what is shown on; there a newline alone would not go back to the left.
+        is_raw: whether what is shown on is raw now: there a newline alone would not go back to the
+            left. A rank's terminal is so only while it runs, and in the foreground.
     """
 
     def __init__(
         self, style: Style, size: int, limits: Limits, stamp: Stamp | None, rank: int
     ) -> None:
         super().__init__(style, size, limits, stamp)
-        self.is_raw_terminal = False
+        self.is_raw: Callable[[], bool] = lambda: False
         self._rank = rank
 
     def add(self, rank: int, stream: int, data: bytes, now: float) -> list[Piece]:
@@ -56,6 +59,6 @@ class BesideTerminal(Lines):
         return self._beside(super().finish(now))
 
     def _beside(self, pieces: list[Piece]) -> list[Piece]:
-        if not self.is_raw_terminal:
+        if not self.is_raw():
             return pieces
         return [(bytes(data).replace(b"\n", b"\r\n"), stream, n) for data, stream, n in pieces]

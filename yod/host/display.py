@@ -184,7 +184,8 @@ def open_displays(
 
             beside = BesideTerminal(style, size, limits, stamp, terminal_rank)
             shown = Display(reactor, front, number, beside, on_written, on_broken)
-            beside.is_raw_terminal = shown.is_terminal
+            if shown.is_terminal:
+                beside.is_raw = lambda: front.is_terminal_raw
             return shown
         lines = Lines(style, size, limits, stamp)
         return Display(reactor, front, number, lines, on_written, on_broken)

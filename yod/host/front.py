@@ -148,6 +148,10 @@ class Front(Protocol):
         """
 
     @property
+    def is_terminal_raw(self) -> bool:
+        """It stands for that of a rank, and is raw now."""
+
+    @property
     def why_attached(self) -> str:
         """Why the user cannot leave; empty: they can."""
 

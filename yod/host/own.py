@@ -176,6 +176,11 @@ class OwnFront:
             self._reactor.on_signal(signal.SIGWINCH, self._resized)
             self._raw.begin()
 
+    @property
+    def is_terminal_raw(self) -> bool:
+        """Its modes are others than at first, and so not in the background."""
+        return self._raw is not None and self._raw.is_on
+
     def _resized(self) -> None:
         if self._raw is not None:
             self._raw.resized()

@@ -51,6 +51,11 @@ class RawMode:
         self._handle = handle
         self._before: list[Any] | None = None  # its modes; None: they are not changed
 
+    @property
+    def is_on(self) -> bool:
+        """It is raw."""
+        return self._before is not None
+
     def begin(self) -> None:
         """Be raw from now on, or again; a terminal in the background is left alone."""
         try:

@@ -17,7 +17,7 @@ OPTIONS = (
     Option(("--sockets-per-node",), True, "On S sockets of each node; bound.", "S"),
     Option(("--ranks-per-numa",), True, "At most K in each NUMA node; bound.", "K"),
     Option(("--ranks-per-core", "--ntasks-per-core"), True, "1: cores of its own; bound.", "1"),
-    Option(("--bind",), True, "core, socket, numa, none; --dry-run shows it.", "WHAT"),
+    Option(("--bind",), True, "core (or rank), socket, numa, none; see --dry-run.", "WHAT"),
     Option(("--threads-per-core",), True, "T hardware threads of each core; bound.", "T"),
     Option(("--distribution",), True, "Over nodes: block (default), cyclic, plane=K.", "HOW"),
 )

@@ -222,7 +222,7 @@ def _bind(shape: Shape, option: str, value: str) -> Shape:
     if value == "none":
         return shape
     if value not in REACHES:
-        raise UsageError(f"{option} {shown(value)}: core, socket, numa or none")
+        raise UsageError(f"{option} {shown(value)}: core (or rank), socket, numa or none")
     return _with_binding(shape, reach=REACHES[value])
 
 

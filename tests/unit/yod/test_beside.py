@@ -9,7 +9,7 @@ from yod.plan.plan import Style
 
 def beside(style: Style = Style.LABELLED, size: int = 2) -> BesideTerminal:
     lines = BesideTerminal(style, size, Limits(), None, rank=1)
-    lines.is_raw_terminal = True
+    lines.is_raw = lambda: True
     return lines
 
 

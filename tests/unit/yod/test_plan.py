@@ -174,7 +174,7 @@ def test_ranks_follow_from_sockets_and_numa_nodes(size, words, spec):
             "2",
             "--ranks-per-core 2: 1 rank; each has whole cores of its own",
         ),
-        ("--bind", "sockets", "--bind sockets: core, socket, numa or none"),
+        ("--bind", "sockets", "--bind sockets: core (or rank), socket, numa or none"),
     ],
 )
 def test_a_count_of_sockets_or_threads_that_cannot_be_is_refused(option, value, text):
