@@ -24,11 +24,12 @@ def press(yod: subprocess.Popen[bytes], said: bytes) -> None:
     read_until(yod.stderr.fileno(), said)
 
 
-def leave(yod: subprocess.Popen[bytes]) -> None:
-    """The third press."""
+def leave(yod: subprocess.Popen[bytes]) -> bytes:
+    """The third press; gives what yod says behind it."""
     press(yod, b"the nodes are told to reset; leaving\n")
-    yod.communicate(timeout=LIMIT_S)
+    _, err = yod.communicate(timeout=LIMIT_S)
     assert yod.returncode == -signal.SIGINT
+    return err
 
 
 def wait_ready(yod: subprocess.Popen[bytes]) -> None:
@@ -54,12 +55,12 @@ def test_while_the_group_is_formed_with_a_stopped_pct(start_local, stopping):
 @pytest.mark.parametrize("stopping", [(0,), (1,), (0, 1)])
 def test_while_the_application_runs_with_a_stopped_pct(start_local, stopping):
     local = start_local(2)
-    with local.start_yod(*READY, env=AT_ONCE) as yod:
+    with local.start_yod("--completions", *READY, env=AT_ONCE) as yod:
         wait_ready(yod)
         with stopped(*(local.pcts[node].unix_pid for node in stopping)):
             press(yod, b"SIGTERM sent to all ranks; interrupt again to send SIGKILL\n")
             press(yod, b"interrupt again to reset the nodes and leave\n")
-            leave(yod)
+            assert leave(yod) == b"", "a table of ranks of which nothing is known"
     wait_free(local)
 
 
