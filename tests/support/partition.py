@@ -91,6 +91,18 @@ class Partition:
         """Start any command as :meth:`start_yod` starts yod: a shell, a wrapper."""
         return self._start(command, env, **options)
 
+    def start_yodjob(
+        self, *words: Word, env: Mapping[str, str | None] | None = None, **options: Any
+    ) -> subprocess.Popen[bytes]:
+        """Start yodjob, which finds the jobs of yods that are started here."""
+        server = self.launch_server
+        directories = server.directories if server is not None else {}
+        return self._start([BIN / "yodjob", *words], {**directories, **(env or {})}, **options)
+
+    def yodjob(self, *words: Word, **options: Any) -> Done:
+        """Run yodjob to its end, without input."""
+        return finish(self.start_yodjob(*words, **options))
+
     def pingd(self) -> str:
         """What ``pingd -parse`` says."""
         return ""
@@ -103,6 +115,7 @@ class Partition:
         if self.launch_server is not None:
             both["YOD_LAUNCH_SERVER"] = str(self.launch_server.directory)
             both["YOD_COLD"] = "never"  # a launch that would be cold fails, and says why
+            both["YOD_KEPT_PORT_S"] = "0.2"  # the end of a test waits until its ports are closed
         both |= more or {}
         return {name: value for name, value in both.items() if value is not None}
 

@@ -6,8 +6,12 @@ import json
 import signal
 import sys
 
+import pytest
+
 from tests.support.partition import Done, Partition
 from tests.support.wait import LIMIT_S, wait_until
+
+pytestmark = pytest.mark.warm
 
 SOON = {"YOD_KILL_DELAY_S": "0.1", "YOD_LOOK_S": "120"}  # a busy machine is slow to look
 FAULTS = """

@@ -13,6 +13,8 @@ from tests.support.partition import BIN, Partition, finish
 from tests.support.terminal import CTRL_C, on_a_terminal
 from tests.support.wait import LIMIT_S, read_until, wait_for_exit, wait_until
 
+pytestmark = pytest.mark.warm  # where a launch server is, the client runs these by itself
+
 PROGRAM = """
 #include <stdio.h>
 

@@ -16,6 +16,8 @@ from tests.support.partition import BIN, finish
 from tests.support.terminal import CTRL_C, CTRL_D, CTRL_Z, command_on_a_terminal, on_a_terminal
 from tests.support.wait import LIMIT_S, read_until, wait_until
 
+pytestmark = pytest.mark.warm  # where a launch server is, the client runs these by itself
+
 SHELL = ("bash", "--norc", "-i")
 ENV = {"PS1": "% ", "TERM": "dumb", "HISTFILE": "/dev/null"}
 PROMPT = b"% "

@@ -28,7 +28,10 @@ def tries_of(done):
     return [line for line in done.err.splitlines() if line.startswith("yod: try ")]
 
 
-def test_a_launch_is_tried_again_without_the_node_that_did_not_answer(three):
+@pytest.mark.parametrize("server", [None, "launch_server"], ids=["cold", "beside a server"])
+def test_a_launch_is_tried_again_without_the_node_that_did_not_answer(request, three, server):
+    """Where a launch server is, the client tries by itself all the same."""
+    three.launch_server = server and request.getfixturevalue(server)
     done = run_beside(three, 1, 2, "--retries", "2")
     assert (done.status, sorted(done.out.split())) == (0, ["0", "2"])
     (line,) = tries_of(done)

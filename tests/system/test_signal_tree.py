@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.support.partition import BIN, Done, Partition, finish
+from tests.support.partition import Done, Partition
 from tests.support.programs import HEARS
 from tests.support.wait import LIMIT_S, read_until, wait_until
 
@@ -34,11 +34,9 @@ def hearing(partition: Partition, *options: str) -> Iterator[subprocess.Popen[by
 
 def tell(partition: Partition, *words: str) -> None:
     """A command of yodjob about the only job that there is."""
-    server = partition.launch_server
-    env = server.directories if server is not None else {}
 
     def yodjob(*words: str) -> Done:
-        done = finish(partition.start_command(BIN / "yodjob", *words, env=env))
+        done = partition.yodjob(*words)
         assert (done.status, done.err) == (0, "")
         return done
 

@@ -7,8 +7,12 @@ import re
 import sys
 import time
 
-from tests.support.partition import BIN, finish
+import pytest
+
+from tests.support.partition import finish
 from tests.support.wait import wait_until
+
+pytestmark = pytest.mark.warm
 
 PROGRAM = """
 import os, time
@@ -26,12 +30,12 @@ solve()
 
 
 def ids(partition) -> list[str]:
-    done = finish(partition.start_command(BIN / "yodjob", "list", "--json"))
+    done = partition.yodjob("list", "--json")
     return [job["id"] for job in json.loads(done.out)["jobs"]]
 
 
 def stack(partition, job_id: str, *words: str):
-    return finish(partition.start_command(BIN / "yodjob", "stack", job_id, *words))
+    return partition.yodjob("stack", job_id, *words)
 
 
 def test_the_stacks_of_all_ranks_are_one_tree_whose_odd_one_is_last(anywhere, tmp_path):
@@ -71,6 +75,7 @@ def test_a_program_in_c_is_looked_at_and_a_stopped_one_is_named(here):
         yod.terminate()
 
 
+@pytest.mark.cold
 def test_where_tools_are_too_slow_for_all_ranks_the_kernel_tells_of_the_rest(embedded, tmp_path):
     """A debugger that takes half a second for each of 40 ranks, of which a node has 4 at once."""
     for name in ("gdb", "eu-stack"):
@@ -99,7 +104,7 @@ def test_a_look_never_holds_the_end_of_a_job_up(here):
     with here.start_yod("-sz", "8", sys.executable, "-c", "import time; time.sleep(600)") as yod:
         wait_until(lambda: ids(here))
         (job_id,) = ids(here)
-        asked = here.start_command(BIN / "yodjob", "stack", job_id)
+        asked = here.start_yodjob("stack", job_id)
         began = time.monotonic()
         yod.terminate()
         yod.wait()

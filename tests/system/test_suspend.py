@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.batch import Jobs
-from tests.support.partition import BIN, Done, Partition, finish
+from tests.support.partition import BIN, Done, Partition
 from tests.support.processes import command_line, descendants
 from tests.support.wait import read_until, wait_until
 
@@ -22,7 +22,7 @@ RANK = ("sh", "-c", SCRIPT)
 
 
 def yodjob(partition: Partition, *words: str, **options) -> Done:
-    return finish(partition.start_command(BIN / "yodjob", *words, **options))
+    return partition.yodjob(*words, **options)
 
 
 def jobs_of(partition: Partition, **options) -> dict[str, dict]:
@@ -61,42 +61,43 @@ def start(partition: Partition, *options: str, size: int = 2) -> subprocess.Pope
 
 
 @pytest.fixture
-def running(here) -> Iterator[tuple[Partition, subprocess.Popen[bytes], str]]:
-    """A partition, a yod whose ranks are ready, and its id."""
-    with start(here) as yod:
+def running(anywhere) -> Iterator[tuple[Partition, subprocess.Popen[bytes], str]]:
+    """A partition, a yod whose ranks are ready, on two nodes where there are, and its id."""
+    with start(anywhere, size=6) as yod:
         try:
-            rows = jobs_of(here).items()
-            (job_id,) = (key for key, row in rows if row["unix_pid"] == yod.pid)
-            yield here, yod, job_id
+            (job_id,) = jobs_of(anywhere)
+            yield anywhere, yod, job_id
         finally:
             if yod.returncode is None:
                 yod.send_signal(signal.SIGTERM)
                 yod.communicate()
 
 
+@pytest.mark.warm
 def test_every_process_of_a_job_stops_and_goes_on(running):
-    here, _, job_id = running
+    partition, _, job_id = running
     all_are(RUNS)
-    assert yodjob(here, "suspend", job_id) == (0, "", "")
+    assert yodjob(partition, "suspend", job_id) == (0, "", "")
     all_are(STOPPED)
-    row = jobs_of(here)[job_id]
+    row = jobs_of(partition)[job_id]
     assert (row["state"], row["code"]) == ("SUSPENDED", "S")
-    assert "state      SUSPENDED (S)" in yodjob(here, "show", job_id).out
-    assert yodjob(here, "suspend", job_id) == (0, "", "")
+    assert "state      SUSPENDED (S)" in yodjob(partition, "show", job_id).out
+    assert yodjob(partition, "suspend", job_id) == (0, "", "")
     all_are(STOPPED)
     for _ in range(2):
-        assert yodjob(here, "resume", job_id) == (0, "", "")
+        assert yodjob(partition, "resume", job_id) == (0, "", "")
         all_are(RUNS)
-    assert jobs_of(here)[job_id]["state"] == "RUNNING"
+    assert jobs_of(partition)[job_id]["state"] == "RUNNING"
 
 
+@pytest.mark.warm
 @pytest.mark.parametrize("end", ["cancel", "signal"])
 def test_a_suspended_job_ends_as_one_that_runs(running, end):
-    here, yod, job_id = running
-    yodjob(here, "suspend", job_id)
+    partition, yod, job_id = running
+    yodjob(partition, "suspend", job_id)
     all_are(STOPPED)
     if end == "cancel":
-        assert yodjob(here, "cancel", job_id) == (0, "", "")
+        assert yodjob(partition, "cancel", job_id) == (0, "", "")
     else:
         yod.send_signal(signal.SIGTERM)
     yod.communicate()
@@ -104,14 +105,15 @@ def test_a_suspended_job_ends_as_one_that_runs(running, end):
     wait_until(lambda: not marked(), what="the end of all processes of the ranks")
 
 
+@pytest.mark.warm
 def test_a_signal_that_continues_the_ranks_resumes_the_job(running):
-    here, _, job_id = running
-    yodjob(here, "signal", "STOP", job_id)
+    partition, _, job_id = running
+    yodjob(partition, "signal", "STOP", job_id)
     all_are(STOPPED)
-    assert jobs_of(here)[job_id]["state"] == "SUSPENDED"
-    yodjob(here, "signal", "CONT", job_id)
+    assert jobs_of(partition)[job_id]["state"] == "SUSPENDED"
+    yodjob(partition, "signal", "CONT", job_id)
     all_are(RUNS)
-    assert jobs_of(here)[job_id]["state"] == "RUNNING"
+    assert jobs_of(partition)[job_id]["state"] == "RUNNING"
 
 
 def test_what_is_not_there_is_not_suspended(here):

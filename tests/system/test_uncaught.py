@@ -13,6 +13,8 @@ from tests.support.mpi import Mpi
 from tests.support.partition import Done, Partition
 from tests.support.wait import wait_until
 
+pytestmark = pytest.mark.warm
+
 SOON = {"YOD_KILL_DELAY_S": "0.1", "YOD_UNCAUGHT_S": "0.1"}
 
 RAISES_BESIDE_A_THREAD = """
@@ -94,6 +96,7 @@ sys.excepthook = lambda *what: threading.Thread(target=work).start()
     assert yod.returncode in (-signal.SIGTERM, 128 + signal.SIGTERM)  # nothing else ended it
 
 
+@pytest.mark.cold
 def test_a_limit_that_is_no_number_is_named_and_the_default_counts(embedded):
     text = "import threading, time; threading.Thread(target=time.sleep, args=(600,)).start(); 1/0"
     done = run(embedded, 1, text, YOD_UNCAUGHT_S="soon")
