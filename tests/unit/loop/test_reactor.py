@@ -35,6 +35,33 @@ def test_a_descriptor_is_called_back_while_it_is_writable(reactor, pipes):
     assert seen == ["writable", "again"]
 
 
+def test_an_edge_is_told_once_though_nobody_reads(reactor, pipes):
+    (read, write), seen = pipes(), []
+    watch = reactor.watch_edges(read, lambda: seen.append("edge"), has_room=False)
+    for count in (1, 2):
+        os.write(write, b"x")
+        reactor.run_once(0)
+        reactor.run_once(0)
+        assert seen == ["edge"] * count
+    watch.close()
+    os.write(write, b"x")
+    reactor.run_once(0)
+    assert seen == ["edge"] * 2
+
+
+def test_room_is_an_edge_where_that_is_asked_for(reactor, pipes):
+    (read, write), seen = pipes(), []
+    reactor.watch_edges(write, lambda: seen.append("edge"), has_room=True)
+    reactor.run_once(0)
+    reactor.run_once(0)
+    assert seen == ["edge"], "at the beginning"
+    while select.select([], [write], [], 0)[1]:
+        os.write(write, bytes(4096))
+    os.read(read, 1 << 20)
+    reactor.run_once(0)
+    assert seen == ["edge"] * 2
+
+
 def test_the_end_of_file_is_readable(reactor, pipes):
     (read, write), seen = pipes(), []
     reactor.watch(read, lambda: seen.append(os.read(read, 9)))
