@@ -8,6 +8,7 @@ UNKNOWN = -1  # in the place of a wait status: somebody else has reaped the chil
 _UNKNOWN_EXIT_STATUS = 1
 FAILED = 1  # of a command of ours that could not do what it was told, or not all of it
 WRONG_USAGE = 2  # of one whose command line it does not take
+CORE_DUMPED = " (core dumped)"
 SIGNAL_BASE = 128  # a shell's exit status of a process that a signal has killed, less its number
 
 
@@ -25,14 +26,15 @@ def as_known(wait_status: int) -> int:
 
 
 def how_it_ended(wait_status: int) -> str:
-    """How a process ended, such as ``killed by SIGSEGV``."""
+    """How a process ended, such as ``killed by SIGSEGV (core dumped)``, as a shell has it."""
     if wait_status == UNKNOWN:
         return "ended, its exit status is not known"
     number = wait_status & 0x7F
     if not number:
         code = wait_status >> 8 & 0xFF
         return f"ended with exit code {code}" if code else "ended normally"
+    core = CORE_DUMPED if wait_status & 0x80 else ""
     try:
-        return f"killed by {signal.Signals(number).name}"
+        return f"killed by {signal.Signals(number).name}{core}"
     except ValueError:  # most real-time signals have no name
-        return f"killed by signal {number}"
+        return f"killed by signal {number}{core}"

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import uuid
 from collections.abc import Iterator
@@ -32,6 +33,9 @@ for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
     if signal.getsignal(number) == signal.SIG_IGN:
         is_interrupt = number == signal.SIGINT
         signal.signal(number, signal.default_int_handler if is_interrupt else signal.SIG_DFL)
+
+# Nor are files left of ranks that die, and what yod says of them is the same on all machines.
+resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
 
 IN_CI = os.environ.get("CI") == "true"
 SYSTEM = Path(__file__).parent / "system"

@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from native import nodelist
 from native.errors import UsageError
-from native.waitstatus import SIGNAL_BASE, exit_status, how_it_ended
+from native.waitstatus import CORE_DUMPED, SIGNAL_BASE, exit_status, how_it_ended
 from native.wire.alloc import Grant
 from native.wire.base import JobEnd, State, clipped
 from native.wire.group import Seen
@@ -408,7 +408,8 @@ class Report:
         end = how_it_ended(done.wait_status)
         if done.is_ours:
             why = f" because {self.ended_because}" if self.ended_because else ""
-            return f"killed by yod ({end.removeprefix('killed by ')}){why}"
+            end = end.removeprefix("killed by ").replace(CORE_DUMPED, ", core dumped")
+            return f"killed by yod ({end}){why}"
         return end if done.was_released else end + " before its entry"
 
     def _missing(self, rank: int) -> str:
