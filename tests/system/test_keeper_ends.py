@@ -100,6 +100,27 @@ def test_a_signal_that_is_no_end_reaches_the_process_of_a_rank_alone(
         assert {event.wait_status for event in job.wait_ended()} == {5 << 8}
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_what_ends_a_rank_reaches_its_whole_group_and_nobody_else(number: signal.Signals) -> None:
+    script = "sleep 600 & echo group $!; setsid sh -c 'echo apart $$; exec sleep 600' & wait"
+    with Job(make_spec(("/bin/sh", "-c", script), ranks=2)) as job:
+        job.wait_held()
+        job.keeper.go()
+        for rank in range(2):
+            job.wait_output(b"apart", rank)
+            job.wait_output(b"group", rank)
+        job.keeper.signal(number, rank=0)
+        (ended,) = job.wait_ended(1)
+        assert (ended.rank, ended.wait_status) == (0, number)
+        words = [dict(map(str.split, job.text(rank).splitlines())) for rank in range(2)]
+        wait_for_exit(int(words[0]["group"]))
+        others = [words[0]["apart"], words[1]["group"], words[1]["apart"], str(job.unix_pid(1))]
+        states = [Path(f"/proc/{each}/stat").read_text().rpartition(") ")[2][0] for each in others]
+        assert set(states) <= {"S", "R", "D"}
+        job.keeper.end()
+        job.wait_empty()
+
+
 @pytest.mark.parametrize("hold", list(Hold))
 def test_each_rank_leads_its_own_session_and_group_apart_from_the_keeper(hold: Hold) -> None:
     code = "import os; print(os.getpid(), os.getpgrp(), os.getsid(0), os.getppid(), "

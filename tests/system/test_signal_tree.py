@@ -86,6 +86,13 @@ def test_an_interrupt_reaches_the_helpers_of_all_ranks(anywhere):
         assert said(yod) == heard(15, by_helpers=True)
 
 
+def test_a_kill_ends_all_ranks_with_their_helpers(anywhere):
+    with hearing(anywhere) as yod:
+        tell(anywhere, "signal", "KILL")
+        assert said(yod) == []
+    assert yod.returncode == 128 + signal.SIGKILL
+
+
 def test_the_warning_before_the_time_limit_reaches_no_helper(here):
     program = (sys.executable, "-S", "-c", HEARS)
     for after_s in (1, 4, 16):
