@@ -153,6 +153,8 @@ static int choose_timeout (const struct client *client, int64_t now)
         if (!client->has_asked)
             silence /= 4;
         sooner (&timeout_ms, now + silence - client->silent_ms, now);
+        if (client->input.look_at > 0)
+            sooner (&timeout_ms, client->input.look_at, now);
     }
     if (client->signals.leave_at > 0)
         sooner (&timeout_ms, client->signals.leave_at, now);
@@ -240,8 +242,10 @@ static void turn (struct client *client)
     }
     if (fds[AT_SERVER].revents)
         serve_read (client);
-    if (fds[AT_INPUT].revents)
-        input_read (&client->input);
+    now = clock_ms ();
+    if (client->phase <= PHASE_RUNNING
+        && (fds[AT_INPUT].revents || input_is_due (&client->input, now)))
+        input_read (&client->input, now);
     for (int i = 0; i < 2; i++)
         if (fds[AT_OUTPUT + i].revents)
             output_drain (&client->outputs[i], &client->box);

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -10,6 +11,10 @@
 #include <unistd.h>
 
 #include "own.h"
+
+/* What was typed behind `fg`, before the shell had done it, makes no further
+ * edge; by then it has (yod/host/foreground.py). */
+#define LOOK_AGAIN_MS 100
 
 static void open_input (struct input *input)
 {
@@ -39,6 +44,7 @@ void input_resume (struct input *input)
     if (input->is_paused && input->edges >= 0)
         close (input->edges);
     input->is_paused = false;
+    input->look_at = 0;
 }
 
 void input_allow (struct input *input, uint32_t bytes)
@@ -65,6 +71,11 @@ int input_fd (const struct input *input)
     return input->is_paused ? input->edges : input->fd;
 }
 
+bool input_is_due (const struct input *input, int64_t now)
+{
+    return input->look_at > 0 && now >= input->look_at;
+}
+
 static bool is_in_background (int fd)
 {
     pid_t foreground;
@@ -77,15 +88,20 @@ static bool is_in_background (int fd)
 
 /* Whether the terminal is ours now. One that has hung up is not: SIGHUP tells
  * that to whom it concerns. */
-static bool has_come (struct input *input)
+static bool has_come (struct input *input, int64_t now)
 {
+    struct pollfd fd = { .fd = input->fd, .events = POLLIN };
     struct epoll_event edge;
+    bool is_edge = epoll_wait (input->edges, &edge, 1, 0) > 0;
 
-    epoll_wait (input->edges, &edge, 1, 0);     /* it is told once */
-    if (tcgetpgrp (input->fd) != getpgrp ())
-        return false;
-    input_resume (input);
-    return true;
+    if (tcgetpgrp (input->fd) == getpgrp ()) {
+        input_resume (input);
+        return true;
+    }
+    input->look_at = 0;
+    if (is_edge && poll (&fd, 1, 0) > 0)        /* nobody has read it */
+        input->look_at = now + LOOK_AGAIN_MS;
+    return false;
 }
 
 /* Whether it is a terminal that has hung up, and not only an end of file. */
@@ -96,12 +112,12 @@ static bool has_gone (int fd)
     return tcgetattr (fd, &ignored) != 0 && errno == EIO;
 }
 
-void input_read (struct input *input)
+void input_read (struct input *input, int64_t now)
 {
     size_t most = sizeof (input->data);
     ssize_t n;
 
-    if (input->is_paused && !has_come (input))
+    if (input->is_paused && !has_come (input, now))
         return;
     if (is_in_background (input->fd)) {
         pause_input (input);

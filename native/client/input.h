@@ -22,6 +22,8 @@ struct input {
     bool is_paused;                     /* in the background of a terminal */
     int edges;                          /* meanwhile: readable when a line was
                                            typed; -1: no room for it */
+    int64_t look_at;                    /* when to look whose the terminal is,
+                                           by clock_ms; 0: when it is readable */
     uint64_t allowed;                   /* bytes */
     bool is_waiting;                    /* a packet for the server */
     struct wire_head head;
@@ -43,8 +45,11 @@ void input_leave (struct input *input);
  */
 int input_fd (const struct input *input);
 
-/* It is readable: read once, and make a packet of what came. */
-void input_read (struct input *input);
+/* Whether `look_at` has come. */
+bool input_is_due (const struct input *input, int64_t now);
+
+/* It is readable, or due: read once, and make a packet of what came. */
+void input_read (struct input *input, int64_t now);
 
 /* Send the packet that waits.
  *   true   none waits any more, or the server is gone

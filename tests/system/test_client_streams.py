@@ -255,6 +255,36 @@ def test_a_terminal_is_not_read_in_the_background(
     os.close(ours)
 
 
+def test_what_was_typed_before_the_terminal_was_ours_is_read(
+    client: Installed, server: Server
+) -> None:
+    """A line behind `fg`, which the shell has not done yet: no further line says that it has."""
+    ours, theirs = pty.openpty()
+    script = (
+        "import os, signal, subprocess, sys\n"
+        "signal.signal(signal.SIGTTOU, signal.SIG_IGN)\n"
+        "yod = subprocess.Popen(sys.argv[1:], process_group=0)\n"
+        "while os.read(0, 100) != b'fg\\n': pass\n"
+        "os.tcsetpgrp(0, yod.pid)\n"
+        "sys.exit(yod.wait())\n"
+    )
+    python = client.yod.parent / "python3"
+    process = client.start_command(
+        *("setsid", "-c", "-w", python, "-c", script, client.yod, "x"),
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+    )
+    os.close(theirs)
+    conversation = server.begin()
+    conversation.send(wire.Read(100))
+    os.write(ours, b"fg\nfor yod\n")
+    assert conversation.expect(wire.Input).data == b"for yod\n"
+    conversation.send(wire.Exit(6))
+    assert ended(process) == 6
+    os.close(ours)
+
+
 def test_a_terminal_that_closes_is_told(client: Installed, server: Server) -> None:
     ours, theirs = pty.openpty()
     process = client.start("x", stdin=theirs, stdout=theirs)

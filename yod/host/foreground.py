@@ -3,15 +3,20 @@
 A shell's ``fg`` says nothing to a job that runs: it gives the job the terminal, and sends SIGCONT
 only where the job was stopped (bash, zsh). Nor does the kernel tell. But each line that is typed,
 and whatever the terminal shows, is an edge of its readiness, in the background, too. So yod asks
-at each edge whose the terminal is, and does nothing in between.
+at each edge whose the terminal is, and does nothing in between. What was typed behind ``fg`` before
+the shell had done it makes no further edge: where an edge finds that nobody has read what there is,
+yod asks once more, when the shell must have done it.
 """
 
 from __future__ import annotations
 
 import os
+import select
 from collections.abc import Callable
 
 from native.loop.reactor import Reactor, Watch
+
+LOOK_AGAIN_S = 0.1  # native/client/input.c has it, too
 
 
 def is_in_background(fd: int) -> bool:
@@ -35,17 +40,31 @@ class Foreground:
     ) -> None:
         self._fd = fd
         self._on_come = on_come
+        self._reactor = reactor
+        self._timer = reactor.timer(self._look_again)
         self._watch: Watch = reactor.watch_edges(fd, self._look, has_room=has_shown)
 
     def close(self) -> None:
         """Look no more."""
         self._watch.close()
+        self._timer.close()
 
     def _look(self) -> None:
+        if self._is_ours():
+            self._come()
+        elif select.select([self._fd], [], [], 0)[0]:
+            self._timer.set(self._reactor.monotonic() + LOOK_AGAIN_S)
+
+    def _look_again(self) -> None:
+        if self._is_ours():
+            self._come()
+
+    def _is_ours(self) -> bool:
         try:
-            if os.tcgetpgrp(self._fd) != os.getpgrp():
-                return
+            return os.tcgetpgrp(self._fd) == os.getpgrp()
         except OSError:  # it has hung up, which SIGHUP tells whom it concerns
-            return
+            return False
+
+    def _come(self) -> None:
         self.close()
         self._on_come()
