@@ -13,6 +13,7 @@ import sys
 
 import pytest
 
+from tests.support.memory import read_slowly
 from tests.support.partition import finish
 from tests.support.processes import stopped
 from tests.support.programs import script
@@ -23,10 +24,12 @@ pytestmark = pytest.mark.hosts
 HOSTS = 3
 QUICK = {"YOD_LIVENESS_S": "2", "YOD_END_S": "1"}
 SOON = {"YOD_KILL_DELAY_S": "0.2"}
-MANY = 3000  # lines of each rank
-ENDLESS_BYTES = 20_000_000
+MANY = 10_000  # lines of each rank
+REST = "x" * 80  # of each line
+ENDLESS_BYTES = 50_000_000
 ENDLESS = f"""
 import os
+os.write(1, b"up\\n")
 if os.environ["YOD_RANK"] == "1":
     for n in range(100):
         os.write(1, b"line %d\\n" % n)
@@ -92,18 +95,26 @@ def test_what_ranks_leave_behind_ends_with_the_job(hosts):
     wait_for_nobody(hosts, "sleep 7214")
 
 
-def test_the_first_failure_is_told_once_with_its_last_words_and_the_cause_of_the_others(hosts):
-    rank = "[ $YOD_RANK = 2 ] && { echo no mesh >&2; exit 3; }; sleep 7215"
-    done = hosts.yod("-sz", "12", "sh", "-c", rank, env=SOON)
+def test_the_first_failure_is_told_once_with_its_last_words_and_the_cause_of_the_others(
+    hosts, tmp_path
+):
+    """At once: before any other rank is told to end."""
+    rank = "[ $YOD_RANK = 2 ] && { until [ $(ls | wc -l) = 11 ]; do sleep 0.05; done; "
+    rank += "echo no mesh >&2; exit 3; }; trap 'echo told to end >&2; trap - TERM; kill $$' TERM; "
+    rank += "touch $YOD_RANK; sleep 7215 & wait"
+    done = hosts.yod("-sz", "12", "--chdir", tmp_path, "sh", "-c", rank, env=SOON)
     assert done.status == 3
     lines = done.err.splitlines()
-    first = [line for line in lines if "rank 2 on node0: ended with exit code 3" in line]
-    assert first and first[0].startswith("yod: "), done
-    assert done.err.count("no mesh") >= 1
-    others = [line for line in lines if "killed by yod" in line]
-    assert others == [
-        "yod: ranks 0..1,3..11 on nodes 0..2: killed by yod (SIGTERM) because rank 2 failed"
+    first = "yod: rank 2 on node0: ended with exit code 3; the others have 0.2 s to end"
+    assert [line for line in lines if line.startswith("yod: ")] == [
+        first,
+        "yod: SIGTERM sent to the others (--keep-going lets them run)",
+        "yod: ranks 0..1,3..11 on nodes 0..2: killed by yod (SIGTERM) because rank 2 failed",
+        "yod: rank 2 has last written on standard error:",
+        "yod: no mesh",
     ], done
+    assert (lines.count("no mesh"), lines.count("told to end")) == (1, 11)
+    assert lines.index(first) < lines.index("told to end")
 
 
 # -- daemons and links -----------------------------------------------------
@@ -164,14 +175,16 @@ def test_a_yod_that_is_stopped_and_continued_loses_no_output(hosts):
 
 def test_the_lines_of_64_ranks_that_write_much_are_whole_and_in_order(start_hosts):
     hosts = start_hosts(2, slots=32)
-    rank = f'exec seq -f "$YOD_RANK %.0f" 0 {MANY - 1}'
-    done = hosts.yod("-sz", "64", "sh", "-c", rank)
-    assert (done.status, done.err) == (0, "")
+    rank = f'echo up; exec seq -f "$YOD_RANK %.0f {REST}" 0 {MANY - 1}'
+    with hosts.start_yod("-sz", "64", "sh", "-c", rank) as yod:
+        out = b"".join(read_slowly(hosts, yod)).decode()
+        assert (yod.wait(timeout=LIMIT_S), yod.stderr.read()) == (0, b"")
     seen = [0] * 64
-    for text in done.out.splitlines():
-        rank, number = map(int, text.split())
-        assert number == seen[rank]
-        seen[rank] += 1
+    for text in out.splitlines():
+        if text != "up":
+            rank, number, rest = text.split()
+            assert (int(number), rest) == (seen[int(rank)], REST)
+            seen[int(rank)] += 1
     assert seen == [MANY] * 64
 
 
@@ -192,7 +205,7 @@ def test_a_line_without_an_end_costs_no_line_of_another_host(start_hosts):
     hosts = start_hosts(2, slots=1)
     with hosts.start_yod("-sz", "2", sys.executable, "-I", "-S", "-c", ENDLESS) as yod:
         seen, count = b"", 0
-        while data := os.read(yod.stdout.fileno(), 1 << 20):
+        for data in read_slowly(hosts, yod):
             count += len(data)
             seen += data.translate(None, b"x")
         assert yod.wait(timeout=LIMIT_S) == 0
