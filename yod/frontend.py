@@ -196,6 +196,7 @@ def _prepared(given: Given, words: list[str], invocation: Invocation) -> Prepare
         goes_by_enter=("-attach" in given or asks_user) and bool(input_ranks) and os.isatty(0),
         ends_as_cplant=ends_as_cplant,
         shares_input=_last(given, "--stdin") == "shared",
+        tells_times="--trace" in given,
     )
     members: list[Member] | None = None
     warnings: list[str] = []

@@ -31,7 +31,8 @@ def of_launch(
         from yod import trace
 
         resolve_s = timing[0][1]
-        events = trace.of_launch(launch.report, launch.began, launch.slowest, resolve_s, now)
+        known = launch.began, launch.slowest, launch.node_times
+        events = trace.of_launch(launch.report, *known, resolve_s, now)
         about = trace.about(launch.report, records.command, began_unix_s - resolve_s)
         data = trace.encode(events, **about)
         found.append(Append(records.trace_file, data, is_log=False, empties=True))

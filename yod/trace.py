@@ -6,12 +6,13 @@ tracks, a thread as one of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from msgspec import json
 
 from native.nodelist import format_nodes
+from native.wire.group import NodeTimes
 from native.wire.load import Slowest
 from yod.launch.phases import Phase
 from yod.launch.report import Report
@@ -76,16 +77,19 @@ def of_launch(
     report: Report,
     began: Mapping[Phase, float],
     slowest: Mapping[Phase, Slowest],
+    times: Mapping[int, NodeTimes],
     resolve_s: float,
     now: float,
 ) -> Iterator[Event]:
     """The events of a launch that has ended. Times are from when its preparation began.
 
-    What nodes have measured is counted from when their load message came. That it came is not
-    told: it is drawn as if it had been when yod sent it.
+    What nodes have measured is counted from when their load message came, which for each of them
+    has been reckoned (:class:`native.wire.group.Times`). Of a node without times, as of one that is
+    lost, it is not known: it is drawn as if it had been when yod sent it.
 
     Args:
         began: of each phase, by the clock of ``now``.
+        times: node -> when it came to the end of its phases.
         resolve_s: before the first of them.
     """
     zero = min(began.values(), default=now) - resolve_s
@@ -101,23 +105,30 @@ def of_launch(
     if Phase.RUNNING in began:
         yield mark("go", "launch", _YOD, 0, began[Phase.RUNNING] - zero)
     if Phase.FORMING in began:
-        yield from _of_nodes(report, began, slowest, zero)
+        yield from _of_nodes(report, began, slowest, times, zero)
 
 
 def _of_nodes(
-    report: Report, began: Mapping[Phase, float], slowest: Mapping[Phase, Slowest], zero: float
+    report: Report,
+    began: Mapping[Phase, float],
+    slowest: Mapping[Phase, Slowest],
+    times: Mapping[int, NodeTimes],
+    zero: float,
 ) -> Iterator[Event]:
-    loaded = began[Phase.FORMING] - zero
-    went = began[Phase.RUNNING] - zero if Phase.RUNNING in began else None
+    sent = began[Phase.FORMING] - zero
     pids = {node: pid for pid, node in enumerate(dict.fromkeys(report.nodes), _YOD + 1)}
     for node, pid in pids.items():
         yield name_of("process_name", pid, 0, f"{report.node_names[node]} (node {node})")
         yield name_of("thread_name", pid, _OF_NODE, "node")
+        if (known := times.get(node)) is not None:
+            last = {phase for phase, slow in slowest.items() if slow.node == node}
+            yield from _of_node(known, pid, sent + known.came / _MICRO, last)
     # The longest first: one that begins at the same time lies within it.
     for phase, slow in sorted(slowest.items(), key=lambda item: -item[1].seconds):
-        if slow.node in pids and phase in _MEANS:
+        if slow.node in pids and slow.node not in times and phase in _MEANS:
             name = f"slowest: {_MEANS[phase]}"
-            yield span(name, "slowest", pids[slow.node], _OF_NODE, loaded, slow.seconds)
+            yield span(name, "slowest", pids[slow.node], _OF_NODE, sent, slow.seconds)
+    went = began[Phase.RUNNING] - zero if Phase.RUNNING in began else None
     for rank in range(report.size):
         done = rank_of(report, rank)
         pid = pids.get(done.node_number, 0)
@@ -127,14 +138,55 @@ def _of_nodes(
         yield name_of("thread_name", pid, tid, f"rank {rank}")
         if done.phase == "lost":
             continue
-        was_released = done.phase == "run" and went is not None
-        since = went if was_released and went is not None else loaded
+        came, since = sent, went
+        if (known := times.get(done.node_number)) is not None:
+            came = sent + known.came / _MICRO
+            since = came + known.went / _MICRO if known.went >= 0 else None
+        was_released = done.phase == "run" and since is not None
+        if not was_released or since is None:
+            since = came
         what = "running" if was_released else "ended before go"
-        ended = loaded + done.elapsed_s
+        ended = came + done.elapsed_s
         how = {"unix_pid": done.unix_pid, "exit_code": done.exit_code, "signal": done.signal}
         used = {"user_s": done.user_s, "system_s": done.system_s, "rss": done.max_rss_bytes}
         yield span(what, "rank", pid, tid, since, ended - since, **how, **used)
         yield mark("ended", "rank", pid, tid, max(since, ended))
+
+
+def _of_node(times: NodeTimes, pid: int, came: float, last: Collection[Phase]) -> Iterator[Event]:
+    """The phases of a node, each from the end of the one before it.
+
+    Args:
+        came: when its load message came.
+        last: phases of the launch in which this node took longest.
+    """
+
+    def phase(what: Phase | str, since_us: int, until_us: int, **args: object) -> Event:
+        name = what.value if isinstance(what, Phase) else what
+        at, seconds = came + since_us / _MICRO, (until_us - since_us) / _MICRO
+        return span(name, "node", pid, _OF_NODE, at, seconds, **args)
+
+    ends = (
+        (Phase.FORMING, times.joined),
+        (Phase.LOADING, times.loaded),
+        (Phase.STARTING, times.held),
+        (Phase.HELD, times.went),
+        (Phase.RUNNING, times.ended),
+    )
+    until = times.told if times.told >= 0 else max(at for _, at in ends)
+    since = 0
+    for what, at in ends:
+        is_over = 0 <= at <= until
+        end = at if is_over else max(since, until)
+        args = {"slowest": True} if what in last else {}
+        yield phase(what, since, end, **args, **({} if is_over else {"cut_short": True}))
+        if what is Phase.STARTING and since <= times.started <= end:
+            yield phase("wire-up", since, times.started)
+        if not is_over:
+            break
+        since = at
+    if 0 <= times.told <= times.left:
+        yield phase(Phase.ENDING, times.told, times.left)
 
 
 def about(report: Report, command: str, began_unix_s: float) -> dict[str, object]:

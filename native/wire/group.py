@@ -10,7 +10,9 @@ from enum import Enum
 from typing import Annotated
 
 from msgspec import Meta
+from msgspec.structs import replace
 
+from native.errors import PeerProtocolError
 from native.wire.base import (
     NODE_MAX,
     U63,
@@ -37,6 +39,12 @@ DYING = 0  # number of what is seen of ranks that a signal ends, which nobody ha
 INPUTS_MAX = 1024
 REMOTE_MAX = 16  # directories
 STRACE_OPTIONS_MAX = 64
+TIMES_MAX = 1024  # nodes of one message
+
+MICROS_MAX = (1 << 50) - 1
+MICRO = 1e6  # of a second
+Micros = Annotated[int, Meta(ge=0, le=MICROS_MAX)]
+MicrosOrNever = Annotated[int, Meta(ge=-1, le=MICROS_MAX)]
 
 Lines = Annotated[int, Meta(ge=0, lt=1 << 15)]
 
@@ -316,3 +324,75 @@ class Still(JobMessage, frozen=True, tag="group.still"):
 
     node: NodeNumber
     still_s: Seconds
+
+
+class NodeTimes(Part, frozen=True):
+    """When one node has come to the end of its phases, from its load message on; -1: never.
+
+    Attributes:
+        came: when that came, on the same scale after the sender's of the message that has this.
+        joined: it knew which objects it lacked.
+        loaded: it had all of them.
+        started: its keeper was started.
+        held: its ranks were at their entry.
+        went: they were let go.
+        ended: the last of its ranks that has ended did.
+        told: it was told to end the job.
+        left: nothing of the job was left.
+    """
+
+    node: NodeNumber
+    came: Micros
+    joined: MicrosOrNever = -1
+    loaded: MicrosOrNever = -1
+    started: MicrosOrNever = -1
+    held: MicrosOrNever = -1
+    went: MicrosOrNever = -1
+    ended: MicrosOrNever = -1
+    told: MicrosOrNever = -1
+    left: MicrosOrNever = -1
+
+
+class Times(JobMessage, frozen=True, tag="group.times"):
+    """Up, where the load asks for it: a piece of the times of the sender and of all below it.
+
+    Clocks of hosts differ, so no time of day is sent. Each node counts from the arrival of its load
+    message. When that was, by the clock of who has sent it that message, is reckoned from the vote:
+    the node says how long after the arrival it was sent, and the other knows how long after the
+    load message it came. What is left over are the ways down and up, and half of that is the way
+    down, as in NTP.
+
+    Attributes:
+        voted_us: when the sender has sent the receiver its vote, from its own load message on;
+            -1: it has not.
+    """
+
+    voted_us: MicrosOrNever
+    nodes: Annotated[tuple[NodeTimes, ...], Meta(min_length=1, max_length=TIMES_MAX)]
+
+    def way_us(self, vote_came_us: int) -> int:
+        """How long the load message was on its way to the sender; 0 where that is not known.
+
+        Args:
+            vote_came_us: when the sender's vote came, from when the load message was sent to it;
+                -1: it has not.
+        """
+        if self.voted_us < 0 or vote_came_us < 0:
+            return 0
+        return max(0, vote_came_us - self.voted_us) // 2
+
+    def add_to(self, known: dict[int, NodeTimes], vote_came_us: int, most: int) -> None:
+        """Add the times of nodes that have told none yet, by number, on the receiver's clock.
+
+        Args:
+            most: nodes of the job.
+
+        Raises:
+            PeerProtocolError: they are more; nothing has changed.
+        """
+        new = {each.node: each for each in self.nodes if each.node not in known}
+        if len(known) + len(new) > most:
+            raise PeerProtocolError(f"times of more than {most} nodes")
+        way = self.way_us(vote_came_us)
+        for node, times in new.items():
+            known[node] = replace(times, came=min(times.came + way, MICROS_MAX))

@@ -166,6 +166,7 @@ class Load(JobMessage, frozen=True, tag="load.load"):
         shares_input: each line of it goes to the rank that asks next (``--stdin shared``).
         signals_group: any signal to a rank is for its process group (``--signal-tree``).
         awaits_user: go comes when the user says so: until then debuggers may trace the ranks.
+        tells_times: each node says when it came to the end of each phase (``group.times``).
     """
 
     credential: bytes
@@ -197,6 +198,7 @@ class Load(JobMessage, frozen=True, tag="load.load"):
     signals_group: bool = False
     shares_input: bool = False
     awaits_user: bool = False
+    tells_times: bool = False
 
     def __post_init__(self) -> None:
         demand_fitting(self.nodes, self.runs)
@@ -359,12 +361,7 @@ class StartWorld(JobMessage, frozen=True, tag="load.spawn"):
 
 
 class Spawned(JobMessage, frozen=True, tag="load.spawned"):
-    """Up, to the root: what became of a world's ranks on one node.
-
-    Attributes:
-        count: ranks that run.
-        text: why the others do not; empty: all run.
-    """
+    """Up, to the root: so many of a world's ranks run on one node; ``text``: why others do not."""
 
     world: World
     count: Count

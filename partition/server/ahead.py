@@ -72,6 +72,7 @@ MODULES = (
     "pct.job.rules.remote",
     "pct.job.rules.sharing",
     "pct.job.rules.stalling",
+    "pct.job.rules.times",
     "pct.job.rules.straced",
     "pct.job.hooks",
     "pct.job.process_table",

@@ -58,6 +58,8 @@ class Ends:
     def rank_ended(self, report: keeper.RankEnded, world: int, now: float) -> list[Action]:
         """A rank of this node has ended."""
         self.ranks.add(report.rank)
+        if self._progress.times is not None:
+            self._progress.times.rank_ended(now)
         if report.wait_status == 0:
             self.well.add(report.rank)
         actions: list[Action] = []

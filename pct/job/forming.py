@@ -61,6 +61,9 @@ class Forming:
     def checked(self, event: ObjectsChecked, now: float) -> list[Action]:
         """The store has answered: vote, and start ranks if all objects are here."""
         self._objects.checked(event.present, event.lacking, event.no_place)
+        self._progress.note("joined", now)
+        if self._objects.is_complete:
+            self._progress.note("loaded", now)
         if self._loading.carries_arguments(0) and (reason := self._objects.no_place.get(0)):
             return self._failures.report(load.FailureKind.OBJECT, f"the arguments: {reason}")
         here = self._here
@@ -75,6 +78,8 @@ class Forming:
     def vote(self, place: int, message: load.Vote, now: float) -> list[Action]:
         """A child's subtree has joined."""
         self._progress.came(place)
+        if self._progress.times is not None:
+            self._progress.times.vote_came(place, now)
         self._progress.votes.give(place, message)
         return []
 
@@ -109,4 +114,6 @@ class Forming:
         if self._group.is_root:
             actions.append(TellBebopd(alloc.Hosting(self._job_id)))
         self._loading.give_own(now)
+        if self._progress.times is not None:
+            self._progress.times.voted(self._group.parent, now)
         return [*actions, *self._group.up(merged)]

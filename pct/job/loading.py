@@ -134,7 +134,10 @@ class Loading:
 
     def give_own(self, now: float) -> None:
         """Contribute this node's Loaded, if it has voted and all its objects are here."""
-        if self._objects.is_complete and self._progress.state is not JobState.FORMING:
+        if not self._objects.is_complete:
+            return
+        self._progress.note("loaded", now)
+        if self._progress.state is not JobState.FORMING:
             self._progress.loaded.give(SELF, self._progress.slowest(now))
 
     def loaded(self, place: int, message: load.Loaded, now: float) -> list[Action]:

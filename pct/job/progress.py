@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from native.deadlines import earliest
 from native.machine import Action
@@ -29,6 +29,9 @@ from native.wire.base import NAME_MAX, Message
 from pct.tree.collective import SELF, Gather
 from pct.tree.group import Group
 from pct.tree.late import LateNodes
+
+if TYPE_CHECKING:
+    from pct.job.rules.times import Step, Times
 
 SLOWEST_LOAD = 1e6  # bytes a second; yod reckons with the same rate
 LEVEL_GRACE = 0.1  # of a deadline, for each level below
@@ -55,6 +58,7 @@ class Progress:
         state: only :meth:`enter` changes it.
         votes, loaded, held, released: the contributions that end FORMING, LOADING,
             STARTING and ENDING.
+        times: of the phases, here and below; None: nobody wants to know them.
     """
 
     def __init__(self, message: load.Load, group: Group, now: float, notice_s: float) -> None:
@@ -71,6 +75,11 @@ class Progress:
         self._late = LateNodes(message.job_id, notice_s, group.levels)
         self._late.begin(now)
         self._until: float | None = now + self._patience()
+        self.times: Times | None = None
+        if message.tells_times:
+            from pct.job.rules.times import Times  # few launches are traced
+
+            self.times = Times(message, now)
 
     @property
     def is_ending(self) -> bool:
@@ -103,6 +112,11 @@ class Progress:
             self.extend(now)
         else:
             self._until = None  # yod decides how long these last
+
+    def note(self, step: Step, now: float) -> None:
+        """This node has come to the end of a phase, for a trace."""
+        if self.times is not None:
+            self.times.note(step, now)
 
     def slowest(self, now: float) -> load.Slowest:
         """How long this node has taken so far, as one entry for the search of the slowest."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from native.errors import PeerProtocolError
 from native.machine import Action, Send
 from native.wire import alloc, load
+from native.wire import group as wire
 from pct.events import DropJob, KeeperEnd, TellBebopd
 from pct.job.ends import Ends
 from pct.job.keepers import Keepers
@@ -62,6 +64,7 @@ class Release:
         if self._progress.is_ending:
             return []
         self._progress.enter(JobState.ENDING, now)
+        self._progress.note("told", now)
         actions = [*self._group.down(load.AllDone(self._job_id)), *self._output.begin()]
         if not self._keepers.has_any:
             return actions
@@ -77,6 +80,17 @@ class Release:
         self._progress.came(place)
         self._progress.released.give(place, message.nodes)
         return self._output.child_over(place)
+
+    def times_below(self, place: int, message: wire.Times, now: float) -> list[Action]:
+        """When the nodes of a child's subtree came to the end of their phases.
+
+        Raises:
+            PeerProtocolError: the job does not ask for that.
+        """
+        if self._progress.times is None:
+            raise PeerProtocolError("times, which the job does not ask for")
+        self._progress.times.come_up(place, message)
+        return []
 
     def all_released(self, now: float) -> list[Action] | None:
         """End ENDING when nothing is left in the subtree and all output has been sent.
@@ -95,6 +109,7 @@ class Release:
             helpers = self._hooks, self._saving, self._looking
             if self._output.is_over and all(each.is_over for each in helpers):
                 released.give(SELF, (self._node,))
+                self._progress.note("left", now)
         if not released.is_complete or not self._output.is_sent:
             return None
         self._progress.enter(JobState.RELEASED, now)
@@ -111,6 +126,8 @@ class Release:
         elif group.parent is None or group.was_reset:
             actions.append(TellBebopd(alloc.Freed.of(self._job_id, (self._node,))))
         released = load.Released.of(self._job_id, nodes)
+        if (times := self._progress.times) is not None:
+            actions += [each for told in times.go_up(group.parent) for each in group.up(told)]
         actions += group.up(released)
         if group.displaced is not None:
             actions.append(Send(group.displaced, released))

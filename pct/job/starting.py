@@ -117,6 +117,7 @@ class Starting:
         if 0 not in self._keepers and wireup.is_ready(0):
             self._keepers.start(0)
             self._progress.extend(now)
+            self._progress.note("started", now)
             listen_nid = self._listeners.nid if self._listeners is not None else 0
             of_node = (self._objects.paths, wireup, listen_nid)
             of_keeper = spec.keeper_spec(*of_job, *of_node, self.gpus, self.cores)
@@ -207,6 +208,9 @@ class Starting:
         self.own_held.add(rank)
         if len(self.own_held) < len(self.ranks):
             return []
+        self._progress.note("held", now)
+        if spec.goes_alone(self._message):
+            self._progress.note("went", now)
         slowest = self._progress.slowest(now)
         unix_pids = tuple(self._keepers.unix_pids[rank] for rank in self.ranks)
         held = (unix_pids, tuple(self._before_exec), slowest, True)
@@ -311,6 +315,7 @@ class Starting:
                     actions += self._group.down(piece)
             maps = [GiveMap(self._job_id, self._credential.uid, self._listeners.encoded())]
         self._progress.enter(JobState.RUNNING, now)
+        self._progress.note("went", now)
         actions += [*self._group.down(message), *maps]
         if not spec.goes_alone(self._message):
             actions.append(KeeperGo(self._job_id))

@@ -188,6 +188,7 @@ _UP: MessageRules = {
     group.Done: Progress.late_below,
     group.Seen: Looking.seen_below,
     group.Still: Looking.seen_below,
+    group.Times: Release.times_below,
     io.Output: Output.pass_on,
     io.Lines: Output.pass_lines,
     io.InputCredit: Output.input_taken_below,

@@ -134,7 +134,46 @@ def test_a_trace_has_the_phases_and_each_rank_on_its_node(anywhere, tmp_path):
     assert phases[:6] == ["resolve", "allocate", "form", "load", "start", "run"]
     ranks = [each for each in events if each["ph"] == "X" and each["cat"] == "rank"]
     assert sorted(each["args"]["exit_code"] for each in ranks) == [0, 1, 1]
-    assert any(each.get("cat") == "slowest" for each in events)
+
+
+def test_a_trace_has_every_phase_on_every_node(anywhere, tmp_path):
+    tmp_path.chmod(0o777)
+    path = tmp_path / "trace"
+    nodes = len(anywhere.node_names)
+    words = ("-N", str(nodes), "-sz", str(2 * nodes), "--arity", "1", "--mpi", "none")
+    assert anywhere.yod("--trace", str(path), *words, "sleep", "0.2").status == 0
+    events = json.loads(path.read_text())["traceEvents"]
+    check_trace(events)
+    spans = [each for each in events if each["ph"] == "X"]
+    of_yod = {each["name"]: each for each in spans if each["cat"] == "phase"}
+    tracks: dict[int, dict[str, dict]] = {}
+    for each in spans:
+        if each["cat"] == "node":
+            tracks.setdefault(each["pid"], {})[each["name"]] = each
+    assert len(tracks) == nodes
+    for track in tracks.values():
+        assert track.keys() == {"form", "load", "start", "wire-up", "hold", "run", "end"}
+        assert not any("cut_short" in each["args"] for each in track.values())
+        assert track["form"]["ts"] >= of_yod["form"]["ts"]
+        assert track["run"]["dur"] >= 200_000
+    slowest = [
+        name for track in tracks.values() for name in track if "slowest" in track[name]["args"]
+    ]
+    assert {"form", "start"} <= set(slowest)
+    assert len(slowest) == len(set(slowest))  # of each phase one node
+
+
+def test_a_trace_of_a_launch_that_fails_shows_which_phase_was_cut_short(anywhere, tmp_path):
+    tmp_path.chmod(0o777)
+    path = tmp_path / "trace"
+    script = tmp_path / "script"
+    script.write_text("#!/no/interpreter\n")
+    script.chmod(0o755)
+    assert anywhere.yod("--trace", str(path), "-sz", "2", str(script)).status in (126, 127)
+    events = json.loads(path.read_text())["traceEvents"]
+    check_trace(events)
+    cut = {each["name"] for each in events if each.get("args", {}).get("cut_short")}
+    assert cut == {"start"}
 
 
 @pytest.mark.cold

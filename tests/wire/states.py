@@ -9,13 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from native.wire import pmi
+from native.wire import group, pmi
 from tests.unit.pct import job_of
 from tests.wire import protocol
 
 ID = job_of.JOB_ID
 MODEX = pmi.Modex(pmi.Process(0, 0))
 ALONE = pmi.Alone(ID, 3, b"/lib/libmpi.so.12", "alone")
+TIMES = group.Times(ID, 10, (group.NodeTimes(21, 0),))
 EXCESS = pmi.Excess(ID, "n3", "at most 1000 bytes")
 
 

@@ -62,6 +62,10 @@ LAUNCH_ROWS: dict[str, tuple[PortalId, Message]] = {
     "`pmi.excess`": (launch_of.ROOT, EXCESS),
     "`checkpoint.done`": (launch_of.ROOT, group.Done(launch_of.JOB_ID, 1, 9)),
     "`group.seen`": (launch_of.ROOT, group.Seen(launch_of.JOB_ID, 0, 20, b"")),
+    "`group.times`": (
+        launch_of.ROOT,
+        group.Times(launch_of.JOB_ID, 10, (group.NodeTimes(20, 0),)),
+    ),
     "`group.still`": (launch_of.ROOT, group.Still(launch_of.JOB_ID, 20, 60.0)),
     "anything else": (launch_of.ROOT, load.Go(launch_of.JOB_ID)),
 }
@@ -75,7 +79,9 @@ def test_every_row_and_phase_of_the_launchs_table_is_tried():
 
 @pytest.mark.parametrize(("label", "column", "cell"), list(cells_of(LAUNCH_TABLE, 1)))
 def test_a_message_to_a_launch_does_what_the_table_says(label, column, cell):
-    yod = launch_of.Yod(2, remote=(b"/data",), shares_input=True).to(Phase[column])
+    yod = launch_of.Yod(2, remote=(b"/data",), shares_input=True, tells_times=True).to(
+        Phase[column]
+    )
     source, message = LAUNCH_ROWS[label[0]]
     assert yod.phase is Phase[column]
     completed = len(yod.report.completions)

@@ -22,7 +22,7 @@ from pct.node import FROM_BEBOPD, OF_NO_JOB
 from pct.tree.group import Sender
 from tests.unit.pct import job_of
 from tests.wire import protocol, shares
-from tests.wire.states import ALONE, EXCESS, ID, ask, cells_of, table_after
+from tests.wire.states import ALONE, EXCESS, ID, TIMES, ask, cells_of, table_after
 
 # -- a job on a node -------------------------------------------------------
 
@@ -133,8 +133,6 @@ FIRST_LINES = io.Lines(ID, 1, ((1, 1, 0),), b"x\n")
 OF_JOBS = ("load", "group", "io", "pmi", "checkpoint")
 QUESTIONS = [cls.__struct_config__.tag for cls in pmi.Question.__subclasses__()]
 SPAWN = job_of.spawn(1, 3)
-
-
 BEGIN = group.Begin(ID, 10, 60.0, 2, b"{}")
 
 
@@ -160,6 +158,11 @@ LINE = io.Line(ID, 0, 0, b"x\n")
 def _sharing(state: JobState) -> Job:
     """A root of three whose ranks share yod's input."""
     return _job(state, 3, 0, shares_input=True)
+
+
+def _traced(state: JobState) -> Job:
+    """A root of three whose nodes tell their times."""
+    return _job(state, 3, 0, tells_times=True)
 
 
 def _fence_in(number: int) -> pmi.FenceIn:
@@ -302,6 +305,8 @@ JOB_ROWS: dict[tuple[str, str], tuple[Callable[[JobState], Job], PortalId, Messa
     ("child", "`checkpoint.done`"): (_root, CHILD, group.Done(ID, 1, 9)),
     ("child", "`group.seen`"): (_root, CHILD, group.Seen(ID, 1, 21, b"")),
     ("child", "`group.still`"): (_root, CHILD, group.Still(ID, 21, 60.0)),
+    ("child", "`group.times`"): (_traced, CHILD, TIMES),
+    ("child", "`group.times` (not asked for)"): (_root, CHILD, TIMES),
     ("place below", "`group.orphan`"): (
         lambda state: _job(state, 7, 0),
         job_of.pct(3),

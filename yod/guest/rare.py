@@ -75,6 +75,7 @@ def asked_for(rare: Rare, asked: Request, has_own_input: bool) -> Request:
         awaits_user=attaches,
         goes_by_enter=attaches and has_own_input and bool(ranks) and os.isatty(0),
         strace=_strace(rare),
+        tells_times="trace" in rare,
     )
     records = asked.records
     if "trace" in rare:

@@ -7,7 +7,7 @@ from native.errors import PeerProtocolError
 from native.limits import Limits
 from native.machine import Action, DeadlineReached
 from native.text import shown
-from native.wire import alloc, codec, load
+from native.wire import alloc, codec, group, load
 from native.wire.base import MESSAGE_MAX_BYTES
 from native.wire.group import Remote, StackRules
 from yod.launch.ending import Ending
@@ -36,7 +36,12 @@ PLACES_NAMED = 64  # with a line for each; more nodes share one
 
 
 class Loading:
-    """Brings the programs to the nodes and the ranks to their entry."""
+    """Brings the programs to the nodes and the ranks to their entry.
+
+    Attributes:
+        times: node -> when it came to the end of its phases, where it was asked; ``came`` is in
+            microseconds after yod has sent the load message.
+    """
 
     def __init__(
         self,
@@ -58,6 +63,7 @@ class Loading:
         self._ending = ending
         self._limits = limits
         self._before_exec_count = 0  # ranks held earlier than at their entry
+        self.times: dict[int, group.NodeTimes] = {}
 
     # -- FORMING ----------------------------------------------------------
 
@@ -195,6 +201,20 @@ class Loading:
         self._report.map(held)
         return []
 
+    def timed(self, message: group.Times, now: float) -> list[Action]:
+        """Any phase: nodes say when they came to the end of their phases.
+
+        Raises:
+            PeerProtocolError: nobody has asked, or they are more nodes than the job has.
+        """
+        if not self._plan.options.tells_times:
+            raise PeerProtocolError("times, which nobody has asked for")
+        began, vote_came_us = self._progress.began, -1
+        if Phase.LOADING in began:
+            vote_came_us = round((began[Phase.LOADING] - began[Phase.FORMING]) * group.MICRO)
+        message.add_to(self.times, vote_came_us, len(self._tree.nodes))
+        return []
+
     # -- time -------------------------------------------------------------
 
     def timed_out(self, _: DeadlineReached, now: float) -> list[Action]:
@@ -247,6 +267,7 @@ def load_message(plan: Plan, grant: alloc.Grant, limits: Limits) -> load.Load:
         signals_group=plan.options.signals_group,
         awaits_user=plan.options.awaits_user,
         shares_input=plan.options.shares_input,
+        tells_times=plan.options.tells_times,
     )
 
 

@@ -22,7 +22,7 @@ data. A part calls only parts of the lines above its own:
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from native.deadlines import earliest
@@ -105,7 +105,9 @@ class Launch:
         )
         names = (bebopd, bebopd_name, limits.progress_told_s)
         self._notices = notices = Notices(plan, progress, tree, outputs, *names)
-        loading = Loading(plan, progress, tree, report, outputs, spawner, ending, limits)
+        self._loading = loading = Loading(
+            plan, progress, tree, report, outputs, spawner, ending, limits
+        )
         self._checkpoints = checkpoints = Checkpoints(
             plan, progress, tree, report, ending, limits.node_mtbf_s
         )
@@ -171,6 +173,11 @@ class Launch:
     def slowest(self) -> dict[Phase, load.Slowest]:
         """Phase -> the node that took longest."""
         return self._progress.slowest
+
+    @property
+    def node_times(self) -> Mapping[int, group.NodeTimes]:
+        """Node -> when it came to the end of its phases, in a launch that is traced."""
+        return self._loading.times
 
     @property
     def grant(self) -> alloc.Grant | None:
@@ -270,6 +277,7 @@ _GRANTED: Row = {
     load.Late: Notices.late,
     load.Completions: Running.counted,
     group.Seen: Looks.seen,
+    group.Times: Loading.timed,
     io.Output: Outputs.arrived,
     io.Lines: Outputs.lines_arrived,
     OutputWritten: Outputs.written,

@@ -96,6 +96,7 @@ class Options(Struct, frozen=True):
         asks_user: the user sees the nodes then, and may end the job instead (``-alloc``).
         strace: which ranks run under it (``-strace``); None: none does.
         goes_by_enter: the user may do that at the terminal that is yod's standard input.
+        tells_times: nodes say when they came to the end of each phase (``--trace``).
         ends_as_cplant: yod's exit status is as that of Cplant's (``--exit=cplant``).
     """
 
@@ -141,6 +142,7 @@ class Options(Struct, frozen=True):
     asks_user: bool = False
     goes_by_enter: bool = False
     strace: Strace | None = None
+    tells_times: bool = False
 
     @property
     def terminal_rank(self) -> int:

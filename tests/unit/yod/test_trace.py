@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import json
 
+import pytest
+from msgspec.structs import replace
+
+from native.wire.group import NodeTimes
 from native.wire.load import Slowest
 from tests.support.traces import check_trace
 from tests.unit.yod.launch_of import grant, held, outcome
@@ -25,8 +29,17 @@ SLOWEST = {
 }
 
 
-def drawn(report: Report, began=BEGAN, slowest=SLOWEST):
-    whole = encode(of_launch(report, began, slowest, 0.25, 102.5), **about(report, "yod a", 1e9))
+# Of n21: its load message came a quarter of a second after it was sent.
+OF_N21 = NodeTimes(
+    *(21, 250_000, 50_000, 60_000),
+    *(80_000, 200_000, 260_000, 900_000, 1_300_000, 1_400_000),
+)
+
+
+def drawn(report: Report, began=BEGAN, slowest=SLOWEST, times=()):
+    known = {each.node: each for each in times}
+    events = of_launch(report, began, slowest, known, 0.25, 102.5)
+    whole = encode(events, **about(report, "yod a", 1e9))
     trace = json.loads(whole)
     check_trace(trace["traceEvents"])
     return trace
@@ -84,3 +97,70 @@ def test_a_launch_that_never_went_has_its_phases_only():
     trace = drawn(report, began)
     assert list(spans(trace, "rank")) == [(3, "ended before go")]
     assert "go" not in {each["name"] for each in trace["traceEvents"]}
+
+
+def test_a_node_that_has_told_its_times_has_every_phase_on_its_track():
+    trace = drawn(a_report(), times=[OF_N21])
+    arrived = 1_000_000  # 0.75 s until yod has sent the load message
+    assert spans(trace, "node") == {
+        (3, "form"): (arrived, 50_000),
+        (3, "load"): (arrived + 50_000, 10_000),
+        (3, "start"): (arrived + 60_000, 140_000),
+        (3, "wire-up"): (arrived + 60_000, 20_000),
+        (3, "hold"): (arrived + 200_000, 60_000),
+        (3, "run"): (arrived + 260_000, 640_000),
+        (3, "end"): (arrived + 1_300_000, 100_000),
+    }
+    slowest = {
+        (each["pid"], each["name"])
+        for each in trace["traceEvents"]
+        if each.get("args", {}).get("slowest") is True
+    }
+    assert slowest == {(3, "form")}
+    assert list(spans(trace, "slowest")) == [  # of those that have told nothing
+        (2, "slowest: held: all its ranks are at their entry")
+    ]
+
+
+def test_a_rank_runs_from_when_its_own_node_has_let_it_go():
+    report = a_report()
+    report.complete(outcome(0, 1), ())
+    assert spans(drawn(report, times=[OF_N21]), "rank") == {
+        (2, "running"): (1_250_000, 500_000),  # of yod
+        (3, "running"): (1_260_000, 740_000),  # a second after its load message
+    }
+
+
+@pytest.mark.parametrize(
+    ("reached", "phases"),
+    [
+        ({}, {"form": (0, 300_000, True)}),
+        ({"joined": 5, "loaded": 9}, {"load": (5, 4, False), "start": (9, 299_991, True)}),
+        (
+            {"joined": 5, "loaded": 5, "started": 7, "held": 9, "went": 9, "ended": 400_000},
+            {"hold": (9, 0, False), "run": (9, 299_991, True)},
+        ),
+    ],
+)
+def test_a_phase_that_the_end_of_the_job_has_cut_short_is_marked(reached, phases):
+    times = NodeTimes(20, 0, told=300_000, left=350_000, **reached)
+    trace = drawn(a_report(), times=[times])
+    found = {
+        each["name"]: (
+            each["ts"] - 750_000,
+            each["dur"],
+            each["args"].get("cut_short", False),
+        )
+        for each in trace["traceEvents"]
+        if each.get("cat") == "node"
+    }
+    assert found.items() >= phases.items()
+    assert found["end"] == (300_000, 50_000, False)
+    assert ("run" in found) == ("went" in reached)
+
+
+def test_a_node_that_was_never_told_to_end_is_drawn_as_far_as_it_came():
+    times = replace(OF_N21, ended=-1, told=-1, left=-1)
+    found = spans(drawn(a_report(), times=[times]), "node")
+    assert (3, "end") not in found
+    assert found[3, "run"] == (1_260_000, 0)
