@@ -71,6 +71,27 @@ def test_a_prompt_appears_while_others_are_silent(embedded):
         yod.communicate(timeout=LIMIT_S)
 
 
+def test_with_the_window_of_50_ms_lines_of_a_moment_fold_and_a_lone_one_is_not_held(anywhere):
+    script = "while read word; do [ $word = lone ] && [ $YOD_RANK != 3 ] || echo $word; done"
+    words = ("-sz", "6", "--merge", "--stdin", "all", "sh", "-c", script)
+    with anywhere.start_yod(*words) as yod:
+
+        def told(word: str, ranks: set[int]) -> list[str]:
+            """The lines, when these ranks have written the word that all are told."""
+            yod.stdin.write(f"{word}\n".encode())
+            text = ""
+            while {rank for rank, found in lines_of(text).items() if word in found} != ranks:
+                text += read_until(yod.stdout.fileno(), b"\n").decode()
+            return text.splitlines()
+
+        assert told("lone", {3}) == ["[3] lone"]
+        # Ranks of a loaded machine may be more than the window apart: then once more.
+        every = (told(f"go{number}", set(range(6))) for number in range(50))
+        assert any(len(lines) == 1 for lines in every)
+        out, err = yod.communicate(timeout=LIMIT_S)
+    assert (yod.returncode, out, err) == (0, b"", b"")
+
+
 def test_the_time_is_in_front_and_the_files_have_each_ranks_lines(embedded, tmp_path):
     words = ("--merge", "--timestamp", "--tee", "-o", f"{tmp_path}/%t")
     done = embedded.yod("-sz", "3", *words, "echo", "loaded", env=SLOW)

@@ -69,6 +69,20 @@ def test_the_debugger_of_python_takes_commands(here, tmp_path):
         assert yod.wait(timeout=LIMIT_S) == 0
 
 
+def test_a_prompt_of_python_takes_lines_an_interrupt_and_its_end(anywhere):
+    python = ("--pty", sys.executable, "-I", "-i", "-q")
+    with on_a_terminal(anywhere, *python, env=ENV) as (yod, terminal):
+        read_until(terminal, b">>> ")
+        assert b"\n42\r\n" in answer(terminal, b"6 * 7\r", b"\r\n>>> ")
+        answer(terminal, b"while True: print('on') or __import__('time').sleep(60)\r", b"... ")
+        answer(terminal, b"\r", b"\non\r\n")
+        assert b"KeyboardInterrupt" in answer(terminal, CTRL_C, b"\r\n>>> ")
+        assert b"\n'still there'\r\n" in answer(terminal, b"'still ' + 'there'\r", b"\r\n>>> ")
+        os.write(terminal, CTRL_D)
+        assert yod.wait(timeout=LIMIT_S) == 0
+        assert not is_raw(terminal)
+
+
 def test_another_rank_has_it_and_the_others_write_lines_beside_it(anywhere):
     text = 'if [ $YOD_RANK = 2 ]; then tty; exec cat; fi; read line; echo "$YOD_RANK none" | cat'
     words = ("-sz", "4", "--pty=2", "--label", "sh", "-c", text)

@@ -8,14 +8,17 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
 from pct.host.spawn.orphans import children_of
+from tests.support.leaks import descendants
+from tests.support.memory import Memory
 from tests.support.nobody import AS_NOBODY, NOBODY
 from tests.support.partition import BIN, finish
+from tests.support.processes import stopped
 from tests.support.wait import read_until, wait_for_exit, wait_until
 
 SH = ("sh", "-c")
@@ -212,6 +215,43 @@ threads = [threading.Thread(target=work, args=(n,)) for n in range(16)]
     done = yod(embedded, data, sys.executable, "-c", script, env=limits)
     assert done == (0, "", "")
     assert {each.stat().st_size for each in data.iterdir()} == {40 * 70000}
+
+
+WRITERS = 300
+EACH_WRITES = f"""
+import os, threading
+fds = [os.open(f"f{{n}}", os.O_CREAT | os.O_RDWR) for n in range({WRITERS})]
+print("up", flush=True)
+input()
+threads = [threading.Thread(target=os.pwrite, args=(fd, bytes(131072), 0)) for fd in fds]
+[t.start() for t in threads], [t.join() for t in threads]
+"""
+
+
+def waiting_for_replies() -> int:
+    """Threads below this process whose call of a file of FUSE has no reply."""
+    found = 0
+    for unix_pid in descendants(os.getpid()):
+        for path in Path(f"/proc/{unix_pid}/task").glob("*/wchan"):
+            with suppress(OSError):  # it has ended
+                found += "request_wait_answer" in path.read_text()
+    return found
+
+
+def test_what_is_behind_the_window_waits_in_the_ranks(embedded, data):
+    """39 MB are written at once while yod's end does nothing: without a window yod has them all."""
+    env = {"YOD_REMOTE_WINDOW_BYTES": "65536"}
+    words = ("--remote-io", data, "--chdir", data, sys.executable, "-c", EACH_WRITES)
+    with embedded.start_yod(*words, env=env) as process:
+        read_until(process.stdout.fileno(), b"up\n")
+        memory = Memory(embedded, process.pid)
+        with stopped(server_of(process.pid)):
+            process.stdin.write(b"go\n")
+            wait_until(lambda: waiting_for_replies() == WRITERS, what="all writers")
+            memory.look()
+        assert finish(process) == (0, "", "")
+    assert memory.grown["yod"] < 8 << 20
+    assert {path.stat().st_size for path in data.iterdir()} == {131072}
 
 
 @pytest.mark.warm
