@@ -28,12 +28,18 @@ from yod.driver import Driver, Result
 from yod.host import own
 from yod.host.front import Front, OnBroken, OnWritten, Screen
 from yod.host.register import Registration
-from yod.launch.closing import LOG_VARIABLE, NO_LOG
 from yod.launch.events import Interrupted
 from yod.plan.checkpoint import Checkpointing
 from yod.plan.invocation import Invocation
 from yod.plan.plan import Member, Options
-from yod.plan.prepared import SHARED_DEFAULT, SHARED_VARIABLE, Prepared, Records
+from yod.plan.prepared import (
+    LOG_VARIABLE,
+    NO_LOG,
+    SHARED_DEFAULT,
+    SHARED_VARIABLE,
+    Prepared,
+    Records,
+)
 from yod.program.planning import make_plan
 
 if TYPE_CHECKING:
@@ -111,7 +117,7 @@ def prepare(
         from partition.find import remote  # with the transport
 
         reach = remote.reach(where)
-    log_file = environment.get(LOG_VARIABLE, "") or _default_log(environment)
+    log_file = environment.get(LOG_VARIABLE, "") or userdirs.make_log(environment) or NO_LOG
     return Prepared(
         plan=plan,
         arguments=arguments,
@@ -431,14 +437,6 @@ def run_to_end(driver: Driver, reactor: Reactor, begin: Callable[[], None] | Non
         raise InternalError(fault_text(error)) from error
     assert driver.result is not None
     return driver.result
-
-
-def _default_log(environment: Mapping[str, str]) -> str:
-    """The log in the user's state directory; none if there is no such directory."""
-    try:
-        return os.path.join(userdirs.make_state(environment), userdirs.USER_LOG)
-    except OSError:
-        return NO_LOG
 
 
 @cache

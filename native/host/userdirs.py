@@ -17,6 +17,8 @@ import stat
 from collections.abc import Mapping
 
 USER_LOG = "userlog"  # in the state directory: a line for each launch
+USER_LOG_BYTES = 4 << 20  # one that is larger becomes the older one
+OLDER = ".1"  # behind its name, of the older one
 RECORDS = "records"  # likewise: of the bebopd of `yodctl up`
 BEBOPD = "bebopd"  # likewise: of a bebopd that is told no directory
 ALLOCATIONS = "allocations"  # likewise: a key for each allocation of which a command has nodes
@@ -37,6 +39,37 @@ def make_state(environment: Mapping[str, str]) -> str:
             (or what XDG_STATE_HOME names) where that is missing.
     """
     return _make(*state_places(environment))
+
+
+def make_log(environment: Mapping[str, str]) -> str:
+    """The user log, which need not be there; one that is full becomes the older one.
+
+    Returns:
+        Its path; empty: there is no home for it.
+    """
+    try:
+        path = os.path.join(make_state(environment), USER_LOG)
+    except OSError:
+        return ""
+    try:
+        if os.stat(path).st_size > USER_LOG_BYTES:
+            _put_away(path)
+    except OSError:
+        pass  # who writes to it says what is wrong
+    return path
+
+
+def _put_away(path: str) -> None:
+    """Rename it, unless another process does, or has done so meanwhile."""
+    import fcntl  # once in so many launches
+
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(fd), os.stat(path)):
+            os.rename(path, path + OLDER)
+    finally:
+        os.close(fd)
 
 
 def runtime(environment: Mapping[str, str]) -> str:

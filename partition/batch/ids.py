@@ -131,6 +131,11 @@ class Asked:
             raise
         return reach if reach.address else None
 
+    @property
+    def has_bebopd(self) -> bool:
+        """Whether there is one to ask."""
+        return not self._where.is_embedded
+
     def history(self, count: int) -> list[batch.Row]:
         """The last jobs of the user."""
         return ask.history(self._where, self._limits, count)

@@ -34,7 +34,6 @@ from partition.broker.telling import Telling
 from partition.find.remote import facing_node
 from yod import launching
 from yod.host import own
-from yod.launch.closing import LOG_VARIABLE, NO_LOG
 from yod.launch.events import (
     Checked,
     CheckpointAsked,
@@ -46,6 +45,7 @@ from yod.launch.events import (
 )
 from yod.plan.invocation import Invocation
 from yod.plan.plan import Member, Options
+from yod.plan.prepared import LOG_VARIABLE, NO_LOG
 from yod.plan.reach import Reach
 
 # The loss of a PCT or of a node ends the steps there, and no others.

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 
+import pytest
+
 from tests.support.partition import BIN, finish
 from tests.support.wait import read_until, wait_until
 
@@ -117,3 +119,36 @@ def test_what_happens_to_nodes_is_told_with_its_cause(start_local):
     assert "up" in before and last == "lost"
     partition.replace_pct(0)
     assert "restarted" in yodctl("events", "0", "-n", "1").out
+
+
+@pytest.mark.warm
+def test_every_launch_is_in_the_user_log_also_those_of_no_partition(here, tmp_path):
+    tmp_path.chmod(0o777)
+    env = {"XDG_STATE_HOME": str(tmp_path), "LOGFILENAME": None}
+
+    def logged(*words):
+        return finish(here.start_command(BIN / "yodjob", "history", "--log", *words, env=env))
+
+    assert logged("--json") == (0, '{\n "launches": []\n}\n', "")
+    assert here.yod("-sz", "2", "true", env=env).status == 0
+    assert here.yod("-sz", "2", "sh", "-c", "exit $YOD_RANK", env=env).status == 1
+    assert here.yod("/no/such/program", env=env).status == 127
+    good, bad = json.loads(logged("--json").out)["launches"]
+    assert (good["name"].rpartition("/")[2], good["reason"]) == ("true", None)
+    assert bad["reason"].startswith("rank 1 on ")
+    assert good["began"] <= good["ended"] <= bad["ended"]
+    head, line = logged("-n", "1").out.splitlines()
+    assert head.split() == ["JOBID", "NAME", "USER", "NODES", "BEGAN", "TIME", "REASON"]
+    assert line.split()[:2] == [bad["id"], "sh"]
+    none = finish(
+        here.start_command(BIN / "yodjob", "history", "--log", env={"LOGFILENAME": "none"})
+    )
+    assert none == (1, "", "yodjob: LOGFILENAME=none: there is no user log\n")
+
+
+def test_without_a_partition_the_history_names_the_log(embedded):
+    done = finish(embedded.start_command(BIN / "yodjob", "history"))
+    text = "no partition is up here; yodjob history --log shows the launches of yod"
+    assert (done.status, done.err) == (1, f"yodjob: {text}\n")
+    done = finish(embedded.start_command(BIN / "yodjob", "history", "--log", "17"))
+    assert (done.status, "--log takes neither IDs nor a partition" in done.err) == (2, True)

@@ -14,10 +14,7 @@ from native.wire.load import Slowest
 from yod.launch.phases import Phase
 from yod.launch.report import Report, hms
 from yod.plan.plan import Options
-from yod.plan.prepared import Records
-
-LOG_VARIABLE = "LOGFILENAME"
-NO_LOG = "none"  # its value if there is to be none
+from yod.plan.prepared import LOG_VARIABLE, Records
 
 Timing = tuple[tuple[str, float, str], ...]  # phase, seconds, the slowest node or empty
 

@@ -14,6 +14,9 @@ from yod.plan.reach import Reach
 SHARED_VARIABLE = "PARALLEL_FILE_SYSTEM"  # a directory that all nodes see
 SHARED_DEFAULT = "/enfs/tmp"
 
+LOG_VARIABLE = "LOGFILENAME"  # names the user log
+NO_LOG = "none"  # its value if there is to be none
+
 
 class Records(Struct, frozen=True):
     """What a launch leaves in words and files when it ends.
