@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 HOSTS = "tests/system/test_terminal_faults.py"
 SIMULATION = "tests/sim/test_terminal_faults.py"
-NO_MACHINE = "no machine reads what a name or a byte is"
 
 
 class Fault(NamedTuple):
@@ -20,13 +19,11 @@ class Fault(NamedTuple):
         what: goes wrong.
         on_hosts: tests, ``FILE::NAME``; the name alone is one of :data:`HOSTS`.
         schedules: likewise, of :data:`SIMULATION`.
-        why_none: there is no schedule; empty: there is one.
     """
 
     what: str
     on_hosts: tuple[str, ...]
-    schedules: tuple[str, ...] = ()
-    why_none: str = ""
+    schedules: tuple[str, ...]
 
 
 FAULTS = (
@@ -162,17 +159,17 @@ FAULTS = (
     Fault(
         "output with NULs, and bytes that are no text",
         ("test_nuls_and_bytes_that_are_no_text_come_as_they_are",),
-        why_none=NO_MACHINE,
+        ("test_nuls_and_bytes_that_are_no_text_come_as_they_are",),
     ),
     # Names.
     Fault(
         "names and arguments that are not UTF-8",
         ("test_names_and_words_that_are_no_text_reach_the_ranks_and_are_shown_as_a_shell_does",),
-        why_none=NO_MACHINE,
+        ("test_names_and_words_that_are_no_text_reach_the_ranks_and_are_shown_as_a_shell_does",),
     ),
     Fault(
         "a script with carriage returns",
         ("test_a_script_with_carriage_returns_is_named_as_such",),
-        why_none=NO_MACHINE,
+        ("test_a_script_with_carriage_returns_is_named_as_such",),
     ),
 )

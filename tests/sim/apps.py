@@ -21,12 +21,14 @@ class Start(Struct, frozen=True):
     Attributes:
         delay_s: from the keeper's start to held, or to what goes wrong.
         error: errno of a failing exec; 0: none.
+        interpreter: which that is about; empty: the program itself.
         exit_code: of an end before the entry; -1: none.
         hangs: never comes to its entry.
     """
 
     delay_s: float = 0.002
     error: int = 0
+    interpreter: str = ""
     exit_code: int = -1
     hangs: bool = False
 

@@ -54,6 +54,7 @@ class FakeKeeper:
         self.on_exit: Callable[[], None] = lambda: None
         self.reports_until = 0.0  # when the last of what it has said arrives
         host.keepers.append(self)
+        truth.words |= {program.argv for program in spec.programs}
         host.clock.after(self._soon(), self._start)
 
     def _soon(self) -> float:

@@ -13,6 +13,7 @@ from msgspec import Struct
 from native.ids import ObjectKey, PortalId, Principal, PrincipalKind
 from native.machine import Action, Event, MessageReceived, PeerGone, Send
 from native.port.port import ObjectArrived, ObjectFailed, ObjectSent
+from native.text import shown
 from native.wire import codec, pmi
 from native.wire.alloc import NodeSpec
 from native.wire.base import Message
@@ -63,6 +64,7 @@ class Job(Struct):
 
     Attributes:
         is_shipped: else the image is on a shared file system.
+        words: the program's name and its argument.
     """
 
     programs: list[Program]
@@ -72,6 +74,7 @@ class Job(Struct):
     is_shipped: bool = True
     image_bytes: int = 3_000_000
     arguments_inline: bool = True
+    words: tuple[bytes, ...] = (b"a.out", b"-x")
     input_bytes: int = 0
     reads_input: bool = False  # rank 0 reads all of it
     text: bytes = b""  # is the input, if there is any
@@ -416,8 +419,8 @@ def make_plan(job: Job) -> tuple[Plan, bytes]:
     size = len(job.programs)
     number = 0 if job.arguments_inline else 1
     digest = b"image" * 6 + b"%02d" % (size % 100) if job.is_shipped else b""
-    image = ShippedObject(b"/home/user/a.out", job.image_bytes, digest, 0o755)
-    members = (MemberLoad(size, number, (b"a.out", b"-x"), b"/tmp"),)
+    image = ShippedObject(b"/home/user/" + job.words[0], job.image_bytes, digest, 0o755)
+    members = (MemberLoad(size, number, job.words, b"/tmp"),)
     arguments = Arguments(members, (b"HOME=/home/user",))
     content = codec.encode_part(arguments)
     objects: tuple[ShippedObject, ...] = (image,)
@@ -426,7 +429,7 @@ def make_plan(job: Job) -> tuple[Plan, bytes]:
     plan = Plan(
         specs=(NodeSpec(size, job.nodes),),
         origins=("",),
-        names=("a.out",),
+        names=(shown(job.words[0]),),
         arguments=arguments,
         objects=objects,
         are_arguments_inline=job.arguments_inline,

@@ -73,8 +73,8 @@ class RankProcess(UnixProcess):
             return
         start = self.program.start
         if start.error:
-            path = "/bin/app"
-            step = wire.ExecStep.OPEN
+            path = start.interpreter or "/bin/app"
+            step = wire.ExecStep.INTERPRETER if start.interpreter else wire.ExecStep.OPEN
             self.keeper.report(wire.ExecFailed(self.rank, start.error, step, path))
             self.ended(127 << 8)
         elif start.exit_code >= 0:

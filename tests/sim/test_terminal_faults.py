@@ -6,6 +6,7 @@ All rules of tests/sim/rules.py hold besides.
 
 from __future__ import annotations
 
+import errno
 import random
 import signal
 
@@ -13,7 +14,7 @@ import pytest
 from msgspec.structs import replace
 
 from native.limits import Limits
-from tests.sim.apps import Mix, Program, closer, draw, quiet, writer
+from tests.sim.apps import Mix, Program, Start, closer, draw, quiet, writer
 from tests.sim.faults import Fault, Faults, Victim
 from tests.sim.launchers import Job, Reader, YodActor
 from tests.sim.seeds import seeds
@@ -28,6 +29,7 @@ PROMPT_S = 5.0  # nobody waits for a deadline where the kernel tells at once
 LIMITS = Limits(heartbeat_s=20.0, silent_s=70.0, arity_count=2, output_window_bytes=65536)
 CALM = Mix(uses_pmi=False, ignores_term=0.0, is_stuck=0.0)
 LASTS = replace(CALM, hangs=1.0, forks=0.0)
+NO_LINES = bytes(set(range(256)) - {10})
 MANY = seeds(4, of=40)
 
 
@@ -38,7 +40,8 @@ def play(
     mix: Mix = CALM,
     reader: Reader = Reader.FAST,
     options: Options | None = None,
-    endless: tuple[int, ...] = (),
+    patterns: dict[int, bytes] | None = None,
+    words: tuple[bytes, ...] = (b"a.out",),
 ) -> tuple[YodActor, Sim]:
     """One job on all slots of seven nodes, to its end."""
     rng = random.Random(seed)
@@ -51,6 +54,8 @@ def play(
             programs or draw(rng, SIZE, mix),
             reader=reader,
             options=options or Options(stops_ranks=seed % 2 == 1),
+            words=words,
+            arguments_inline=seed % 3 > 0,
         )
         found.append(sim.launch(job))
         Faults(sim).plan(found[0], *faults)
@@ -58,7 +63,7 @@ def play(
 
         def entered(yod: YodActor, phase: Phase) -> None:
             if phase is Phase.LOADING and yod.truth is not None:
-                yod.truth.endless.update(endless)
+                yod.truth.patterns.update(patterns or {})
             strike(yod, phase)
 
         sim.on_phase = entered
@@ -220,8 +225,19 @@ def test_much_output_of_all_ranks_reaches_a_slow_reader_in_bounded_memory(style:
 @pytest.mark.parametrize("style", [Style.WHOLE, Style.LABELLED, Style.MERGED])
 def test_a_line_without_an_end_costs_no_line_of_others(style: Style, seed: int):
     programs = [writer(6, 60_000)] * SIZE
-    whose = (seed % SIZE,)
-    yod, _ = play(seed, programs, endless=whose, options=Options(style=style))
+    yod, _ = play(seed, programs, patterns={seed % SIZE: b"x"}, options=Options(style=style))
+    assert yod.machine.report.exit_status == 0
+    assert yod.truth is not None
+    assert not yod.truth.missing_output()
+
+
+@pytest.mark.parametrize("seed", MANY)
+@pytest.mark.parametrize("style", [Style.WHOLE, Style.LABELLED, Style.MERGED, Style.RAW])
+def test_nuls_and_bytes_that_are_no_text_come_as_they_are(style: Style, seed: int):
+    """Of one rank without any end of a line, of another with."""
+    patterns = {seed % SIZE: NO_LINES, (seed + 1) % SIZE: NO_LINES + b"\n"}
+    programs = [writer(6, 60_000)] * SIZE
+    yod, _ = play(seed, programs, patterns=patterns, options=Options(style=style))
     assert yod.machine.report.exit_status == 0
     assert yod.truth is not None
     assert not yod.truth.missing_output()
@@ -255,3 +271,33 @@ def test_the_output_of_a_job_of_a_hundredth_of_a_second_is_all_there(seed: int):
     assert yod.machine.report.exit_status == 0
     assert yod.truth is not None
     assert not yod.truth.missing_output()
+
+
+# -- names -----------------------------------------------------------------
+
+
+def refused(yod: YodActor) -> str:
+    """What is said of a program that no rank could begin, in one line."""
+    (line,) = [text for text in yod.said if "cannot" in text]
+    return line
+
+
+@pytest.mark.parametrize("seed", MANY)
+def test_names_and_words_that_are_no_text_reach_the_ranks_and_are_shown_as_a_shell_does(seed: int):
+    words = (b"caf\xe9", b"\xe9!", b"")
+    yod, _ = play(seed, words=words)
+    assert yod.machine.report.exit_status == 0
+    assert yod.truth is not None
+    assert yod.truth.words == {words}
+    missing = replace(quiet(), start=Start(error=errno.ENOENT, interpreter="/caf\udce9"))
+    yod, _ = play(seed, [missing] * SIZE, words=words)
+    assert yod.machine.report.exit_status == 127
+    assert r"$'/caf\351'" in refused(yod)
+
+
+@pytest.mark.parametrize("seed", MANY)
+def test_a_script_with_carriage_returns_is_named_as_such(seed: int):
+    script = replace(quiet(), start=Start(error=errno.ENOENT, interpreter="/bin/sh\r"))
+    yod, _ = play(seed, [script] * SIZE)
+    assert yod.machine.report.exit_status == 127
+    assert "ends in a carriage return: convert it with dos2unix" in refused(yod)

@@ -82,7 +82,8 @@ class JobTruth:
         self.input_bytes = 0
         self.pieces: dict[int, list[bytes]] = {}  # of shared input, by the rank that has read them
         self.at_end: set[int] = set()  # ranks that have come to its end
-        self.endless: set[int] = set()  # ranks that write one line without an end
+        self.words: set[tuple[bytes, ...]] = set()  # with which ranks are started
+        self.patterns: dict[int, bytes] = {}  # what ranks write over and over, instead of text
         self.gaps: dict[tuple[int, int], int] = {}  # bytes that yod has told as lost
         self.worlds = [World(0, 0, self.size)]
         self.has_refused = False  # a spawn
@@ -199,8 +200,9 @@ class JobTruth:
 
     def text(self, rank: int, stream: int, offset: int, count: int) -> bytes:
         """What a rank writes at an offset."""
-        if rank in self.endless:
-            return b"x" * count
+        if pattern := self.patterns.get(rank):
+            first = offset % len(pattern)
+            return (pattern * (count // len(pattern) + 2))[first : first + count]
         first = (offset + 7 * rank + 3 * stream) % 94
         return _TEXT[first : first + count]
 

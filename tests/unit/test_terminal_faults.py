@@ -39,8 +39,8 @@ def test_a_fault_has_a_test_on_several_hosts(fault: Fault):
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.what)
-def test_a_fault_has_a_schedule_in_the_simulation_or_a_reason_why_not(fault: Fault):
-    assert bool(fault.schedules) != bool(fault.why_none)
+def test_a_fault_has_a_schedule_in_the_simulation(fault: Fault):
+    assert fault.schedules
     for path, name in places(fault.schedules, SIMULATION):
         assert path.startswith("tests/sim/") and name in found_in(path), f"{path}::{name}"
 
