@@ -192,13 +192,11 @@ def test_the_lines_of_64_ranks_that_write_much_are_whole_and_in_order(start_host
 def test_a_gigabyte_of_each_of_four_ranks_comes_through_several_hosts(start_hosts):
     hosts = start_hosts(2, slots=2)
     line = b"0123456789abcdef" * 4 + b"\n"
-    rank = f"yes {line.decode().strip()} | head -c $((16000000 * {len(line)}))"
-    count = 0
+    rank = f"echo up; yes {line.decode().strip()} | head -c $((16000000 * {len(line)}))"
     with hosts.start_yod("-sz", "4", "sh", "-c", rank) as yod:
-        while data := os.read(yod.stdout.fileno(), 1 << 20):
-            count += len(data)
+        count = sum(map(len, read_slowly(hosts, yod)))
         assert yod.wait(timeout=LIMIT_S) == 0
-    assert count == 4 * 16_000_000 * len(line)
+    assert count == 4 * (16_000_000 * len(line) + len("up\n"))
 
 
 def test_a_line_without_an_end_costs_no_line_of_another_host(start_hosts):
