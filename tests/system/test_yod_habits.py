@@ -10,6 +10,7 @@ import pytest
 from tests.support.limits import PATIENT
 from tests.support.partition import finish
 from tests.support.traces import check_trace
+from tests.support.wait import read_until
 
 pytestmark = pytest.mark.warm
 STAMP = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3} "
@@ -174,6 +175,28 @@ def test_a_trace_of_a_launch_that_fails_shows_which_phase_was_cut_short(anywhere
     check_trace(events)
     cut = {each["name"] for each in events if each.get("args", {}).get("cut_short")}
     assert cut == {"start"}
+
+
+def test_a_trace_has_no_phases_of_a_node_that_is_lost(start_local, tmp_path):
+    partition = start_local(3)
+    path = tmp_path / "trace"
+    words = ("-N", "3", "--mpi", "none", "sh", "-c", "echo up; sleep 600")
+    with partition.start_yod("--trace", str(path), *words) as yod:
+        read_until(yod.stdout.fileno(), b"up\nup\nup\n")
+        partition.pcts[2].kill()
+        assert finish(yod).status == 125
+    partition.replace_pct(2)
+    events = json.loads(path.read_text())["traceEvents"]
+    check_trace(events)
+    names = {
+        each["pid"]: each["args"]["name"]
+        for each in events
+        if each["ph"] == "M" and each["name"] == "process_name"
+    }
+    ended = [each for each in events if each.get("cat") == "node" and each["name"] == "end"]
+    assert [names[each["pid"]] for each in ended] == ["node0 (node 0)", "node1 (node 1)"]
+    cut = {each["name"] for each in events if each.get("args", {}).get("cut_short")}
+    assert cut == {"run"}
 
 
 @pytest.mark.cold

@@ -123,6 +123,7 @@ def test_rare_choices_are_those_of_the_command():
     assert made.options.dialects == (Dialect.PALS,)
     assert made.options.files == RankFiles(b"o.%t", b"o.%t")
     assert made.records.trace_file == os.path.abspath("t")
+    assert made.options.tells_times and not asked(["a"]).options.tells_times
 
 
 def test_nodes_to_exclude_are_a_text_or_numbers():
