@@ -408,6 +408,8 @@ def run(prepared: Prepared, invocation: Invocation) -> Result:
             has_needs=any(spec.needs is not None for spec in plan.specs),
         )
         launching = Launching(prepared, front, opened, reactor, reactor.stop)
+        if prepared.reach is None:
+            launching.driver.machine.end_with_nodes()
         stack.callback(launching.close)
         result = run_to_end(launching.driver, reactor)
     return result

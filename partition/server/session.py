@@ -180,19 +180,13 @@ class ClientSession:
             case _:
                 raise AssertionError(f"no answer to that errand: {answer!r}")
 
-    def _launch_over_soon(self) -> None:
-        """The launch has its status. It is closed, but not from within its driver."""
-        if self._front is not None:
-            self._front.ignore_signals()
-        self._reactor.call_soon(self._launch_over)
-
     def _launch_over(self) -> None:
-        if self._launching is None:  # the client has gone in the meantime
-            return
+        """The launch has its status, and is in its driver: it is closed behind that."""
+        assert self._launching is not None and self._front is not None
         result = self._launching.driver.result
         assert result is not None
-        if self._front is not None:
-            self._front.let_go()
+        self._front.ignore_signals()
+        self._front.let_go()
         self._launching.give_up_id()  # the rest of the launch may outlive the client
         self.handle(events.LaunchEnded(result.command_status, result.report.was_left))
 
@@ -228,6 +222,8 @@ class ClientSession:
             case events.PassSignal(number):
                 if self._front is not None:
                     self._front.signalled(number)
+            case events.Abandon(is_soon=True):
+                self._reactor.call_soon(self._abandon)
             case events.Abandon():
                 self._abandon()
             case events.Tell(message):
@@ -264,10 +260,12 @@ class ClientSession:
             self._front,
             opened,
             self._reactor,
-            self._launch_over_soon,
+            self._launch_over,
             unix_pid=self._unix_pid,
             is_id_soon=True,
         )
+        if prepared.reach is None:
+            self._launching.driver.machine.end_with_nodes()
         self._launching.driver.start()
 
     def _given_by(self, request: client.Request) -> Given:

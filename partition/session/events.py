@@ -119,7 +119,13 @@ class PassSignal(Action, frozen=True):
 
 
 class Abandon(Action, frozen=True):
-    """Close the launch: its job ends, and nobody is told."""
+    """Close the launch: its job ends, and nobody is told.
+
+    Attributes:
+        is_soon: behind what it is doing now.
+    """
+
+    is_soon: bool = False
 
 
 class Tell(Action, frozen=True):

@@ -181,7 +181,7 @@ class Session:
     def _ended(self, event: LaunchEnded, now: float) -> list[Action]:
         self._enter(State.LEAVING)
         # The client need not wait until all is given back.
-        return [Tell(client.Exit(event.exit_status, event.drops)), Abandon()]
+        return [Tell(client.Exit(event.exit_status, event.drops)), Abandon(is_soon=True)]
 
     def _failed(self, event: LaunchFailed, now: float) -> list[Action]:
         self._enter(State.LEAVING)

@@ -120,15 +120,15 @@ class Release:
 
     def _tell(self, nodes: tuple[int, ...]) -> list[Action]:
         group = self._group
+        released = load.Released.of(self._job_id, nodes)
         actions: list[Action] = []
+        if (times := self._progress.times) is not None:
+            actions += [each for told in times.go_up(group.parent) for each in group.up(told)]
+        actions += group.up(released)  # the user waits for that one
         if group.is_root:
             actions.append(TellBebopd(alloc.Freed.of(self._job_id, nodes)))
         elif group.parent is None or group.was_reset:
             actions.append(TellBebopd(alloc.Freed.of(self._job_id, (self._node,))))
-        released = load.Released.of(self._job_id, nodes)
-        if (times := self._progress.times) is not None:
-            actions += [each for told in times.go_up(group.parent) for each in group.up(told)]
-        actions += group.up(released)
         if group.displaced is not None:
             actions.append(Send(group.displaced, released))
         return actions

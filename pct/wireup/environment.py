@@ -64,7 +64,7 @@ class Users(NamedTuple):
 def of_user(given: Iterable[bytes]) -> Users:
     """Put aside what an outer launcher has set. Takes a while: once for all of a job."""
     users, launchers = outer.split(given)
-    names = frozenset(map(outer.name_of, users))
+    names = frozenset([entry.partition(b"=")[0] for entry in users])
     return Users((*users, *outer.put_aside(launchers)), names)
 
 

@@ -159,7 +159,7 @@ def test_help_is_told_on_standard_output(embedded):
 def test_debugging_shows_phases_and_twice_messages(here):
     once = here.yod("-D", "true")
     assert (once.status, once.out) == (0, "")
-    assert "allocate -> form" in once.err and "-> release" in once.err
+    assert "allocate -> form" in once.err and "-> done" in once.err
     twice = here.yod("-D", "-D", "true")
     assert "Vote from" in twice.err and "Vote from" not in once.err
 

@@ -24,7 +24,12 @@ from yod.launch.tree import Tree
 
 
 class Ending:
-    """Ends the job, and sees that its nodes are free."""
+    """Ends the job, and sees that its nodes are free.
+
+    Attributes:
+        awaits_bebopd: the launch is over when bebopd has confirmed the free slots; else when the
+            nodes have.
+    """
 
     def __init__(
         self,
@@ -35,6 +40,7 @@ class Ending:
         bebopd: PortalId,
         limits: Limits,
     ) -> None:
+        self.awaits_bebopd = True
         self._progress = progress
         self._tree = tree
         self._report = report
@@ -82,9 +88,11 @@ class Ending:
             ended = tuple(rank for rank, completion in done if not completion.wait_status)
             rescue = [Rescue(self._tree.rescue_attempt, ended)]
         self._tree.end_rescue()
+        is_over = not (self.awaits_bebopd or self._tree.unconfirmed or self._report.lost)
         return [
             *rescue,
             Send(self._bebopd, self._tree.release(self._report.end(), self._report.lost)),
+            *(self.done() if is_over else []),
         ]
 
     def done(self) -> list[Action]:

@@ -164,6 +164,10 @@ class Launch:
         """Its ranks run what is suspended, or is so no more: the PCTs of an allocation."""
         self._tree.is_suspended = is_suspended
 
+    def end_with_nodes(self) -> None:
+        """bebopd is in this process: who asks it next finds the slots free without our waiting."""
+        self._parts[Ending].awaits_bebopd = False
+
     @property
     def began(self) -> dict[Phase, float]:
         """Phase -> when it began."""

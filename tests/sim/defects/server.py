@@ -45,7 +45,7 @@ def a_client_is_not_told_its_end(patch: Patch) -> None:
 def a_client_is_told_another_end_than_its_launch_has(patch: Patch) -> None:
     def ended(original: Any, self: Session, event: Any, now: float) -> Any:
         original(self, event, now)
-        return [Tell(client.Exit(0)), Abandon()]
+        return [Tell(client.Exit(0)), Abandon(is_soon=True)]
 
     wrap(patch, Session, "_ended", ended)
 

@@ -40,7 +40,8 @@ USR1 = events.Signalled(signal.SIGUSR1)
 LATE = DeadlineReached()
 LATE_ONES = (READY, REFUSED, NOT_PREPARED, SAID, ENDED, FAILED)
 
-CANCEL, ABANDON, HANG_UP = events.CancelPreparing(), events.Abandon(), events.HangUp()
+CANCEL, HANG_UP = events.CancelPreparing(), events.HangUp()
+ABANDON, ABANDON_SOON = events.Abandon(), events.Abandon(is_soon=True)
 PATHS: dict[State, list[Event]] = {
     State.GREETED: [],
     State.PREPARING: [ASKED],
@@ -113,8 +114,8 @@ TABLE: list[tuple[State, Event, list[Action], State]] = [
     ),
     (R, PRESS, [events.PassSignal(signal.SIGTERM)], R),
     (R, USR1, [events.PassSignal(signal.SIGUSR1)], R),
-    (R, ENDED, [leave(3), ABANDON], L),
-    (R, events.LaunchEnded(-2, True), [leave(-2, True), ABANDON], L),
+    (R, ENDED, [leave(3), ABANDON_SOON], L),
+    (R, events.LaunchEnded(-2, True), [leave(-2, True), ABANDON_SOON], L),
     (R, FAILED, [ABANDON, line("broken"), leave(NEVER_STARTED)], L),
     (R, GONE, [ABANDON, HANG_UP], X),
     (R, ENDS, [ABANDON, line(ENDING_TEXT), leave(NEVER_STARTED)], L),

@@ -94,8 +94,8 @@ def test_a_job_on_one_node_goes_from_load_to_released():
     assert job.handle(ALL_DONE, NOW) == [KeeperEnd(JOB_ID)]
     assert job.state is JobState.ENDING
     assert job.handle(EMPTY, NOW) == [
-        TellBebopd(alloc.Freed.of(JOB_ID, (20,))),
         to_yod(load.Released.of(JOB_ID, (20,))),
+        TellBebopd(alloc.Freed.of(JOB_ID, (20,))),
         DropJob(JOB_ID),
     ]
     assert job.state is JobState.RELEASED

@@ -76,7 +76,8 @@ def test_all_done_ends_a_job_in_every_state_of_its_launch():
             for stream in (1, 2):
                 job.handle(OutputRead(JOB_ID, 0, stream, b""), NOW)
             actions = job.handle(EMPTY, NOW)
-        assert actions[-2:] == [to_yod(load.Released.of(JOB_ID, (20,))), DropJob(JOB_ID)]
+        assert to_yod(load.Released.of(JOB_ID, (20,))) in actions
+        assert actions[-1] == DropJob(JOB_ID)
 
 
 def test_a_job_that_is_over_takes_no_object_that_arrives_late():

@@ -85,7 +85,8 @@ def test_a_reset_sends_what_is_left_of_the_output_without_credit():
     ]
     for event in (EMPTY, OutputRead(JOB_ID, 0, 1, b""), OutputRead(JOB_ID, 0, 2, b"")):
         actions = job.handle(event, NOW)
-    assert actions[-2:] == [to_yod(load.Released.of(JOB_ID, (20,))), DropJob(JOB_ID)]
+    freed = TellBebopd(alloc.Freed.of(JOB_ID, (20,)))
+    assert actions[-3:] == [to_yod(load.Released.of(JOB_ID, (20,))), freed, DropJob(JOB_ID)]
 
 
 # -- a tree ----------------------------------------------------------------

@@ -343,6 +343,23 @@ def test_nodes_that_bebopd_could_not_ask_are_reported():
     assert yod.report.lost == {21}
 
 
+def test_with_a_bebopd_of_its_own_a_launch_is_over_with_its_nodes():
+    yod = Yod(2)
+    yod.machine.end_with_nodes()
+    yod.to(Phase.ENDING)
+    assert yod.receive(released(0, 1)) == [RELEASE, Finish()]
+    assert (yod.phase, yod.status) == (Phase.DONE, 0)
+    assert yod.from_bebopd(alloc.Released(JOB_ID)) == []
+
+
+def test_with_a_bebopd_of_its_own_a_node_that_has_not_confirmed_is_waited_for():
+    yod = Yod(2)
+    yod.machine.end_with_nodes()
+    yod.to(Phase.RESETTING)
+    assert yod.wait(LIMITS.end_s) == [RELEASE]
+    assert yod.phase is Phase.RELEASING
+
+
 def test_a_refused_release_is_the_end_all_the_same():
     yod = Yod(2).to(Phase.RELEASING)
     assert yod.from_bebopd(alloc.Refused(Refusal.NOT_PERMITTED, "not yours")) == [Finish()]
