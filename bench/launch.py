@@ -333,7 +333,7 @@ def machine() -> list[str]:
     items = [
         f"{model}, {cores} processors, {memory:.0f} GiB",
         f"Linux {platform.release().partition('-')[0]}, {' '.join(platform.libc_ver())}",
-        f"Python {platform.python_version()}",
+        f"Python {platform.python_version()}{_builder()}",
     ]
     for package in ("yod", "mpich"):
         try:
@@ -347,6 +347,11 @@ def machine() -> list[str]:
     if version := _output(["slurmctld", "-V"]):
         items.append(version)
     return [f"- {item}" for item in items]
+
+
+def _builder() -> str:
+    """Whose Python it is: distributions optimize theirs by a profile, and builds by hand are not."""
+    return ", the distribution's" if sys.base_prefix == "/usr" else ", built by hand"
 
 
 def _output(command: Sequence[str]) -> str:
