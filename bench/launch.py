@@ -350,7 +350,7 @@ def machine() -> list[str]:
 
 
 def _builder() -> str:
-    """Whose Python it is: distributions optimize theirs by a profile, and builds by hand are not."""
+    """Whose Python it is: distributions optimize theirs by a profile."""
     return ", the distribution's" if sys.base_prefix == "/usr" else ", built by hand"
 
 
