@@ -15,6 +15,8 @@ from tests.support.partition import Partition
 from tests.support.wait import read_until, wait_until
 
 GROWN_BYTES = 32 << 20  # of a process at most; far less than what the ranks of these tests write
+# A line is cut in two when its rank gets no processor for half a second: on a loaded machine.
+PATIENT = {"YOD_LINE_QUIET_S": "60", "YOD_LINE_HOLD_S": "60"}
 _RESET_PEAK = "5"  # as proc(5) has it for clear_refs
 
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.support.memory import read_slowly
+from tests.support.memory import PATIENT, read_slowly
 from tests.support.wait import LIMIT_S
 
 pytestmark = pytest.mark.warm
@@ -46,7 +46,8 @@ def test_a_gigabyte_of_each_of_four_ranks_comes_through_in_bounded_memory(here, 
 
 def test_ten_thousand_lines_of_each_of_64_ranks_are_whole_and_in_order(embedded):
     """As fast as they come, while a slow reader holds them up: 55 MB."""
-    with embedded.start_yod("-sz", "64", sys.executable, "-S", "-c", LINES) as yod:
+    words = ("-sz", "64", sys.executable, "-S", "-c", LINES)
+    with embedded.start_yod(*words, env=PATIENT) as yod:
         out = b"".join(read_slowly(embedded, yod))
         assert (yod.wait(timeout=LIMIT_S), yod.stderr.read()) == (0, b"")
     seen = [0] * 64

@@ -13,7 +13,7 @@ import sys
 
 import pytest
 
-from tests.support.memory import read_slowly
+from tests.support.memory import PATIENT, read_slowly
 from tests.support.partition import finish
 from tests.support.processes import stopped
 from tests.support.programs import script
@@ -99,9 +99,9 @@ def test_the_first_failure_is_told_once_with_its_last_words_and_the_cause_of_the
     hosts, tmp_path
 ):
     """At once: before any other rank is told to end."""
-    rank = "[ $YOD_RANK = 2 ] && { until [ $(ls | wc -l) = 11 ]; do sleep 0.05; done; "
+    rank = "[ $YOD_RANK = 2 ] && { until [ $(ls rank* | wc -l) = 11 ]; do sleep 0.05; done; "
     rank += "echo no mesh >&2; exit 3; }; trap 'echo told to end >&2; trap - TERM; kill $$' TERM; "
-    rank += "touch $YOD_RANK; sleep 7215 & wait"
+    rank += "touch rank$YOD_RANK; sleep 7215 & wait"
     done = hosts.yod("-sz", "12", "--chdir", tmp_path, "sh", "-c", rank, env=SOON)
     assert done.status == 3
     lines = done.err.splitlines()
@@ -176,7 +176,7 @@ def test_a_yod_that_is_stopped_and_continued_loses_no_output(hosts):
 def test_the_lines_of_64_ranks_that_write_much_are_whole_and_in_order(start_hosts):
     hosts = start_hosts(2, slots=32)
     rank = f'echo up; exec seq -f "$YOD_RANK %.0f {REST}" 0 {MANY - 1}'
-    with hosts.start_yod("-sz", "64", "sh", "-c", rank) as yod:
+    with hosts.start_yod("-sz", "64", "sh", "-c", rank, env=PATIENT) as yod:
         out = b"".join(read_slowly(hosts, yod)).decode()
         assert (yod.wait(timeout=LIMIT_S), yod.stderr.read()) == (0, b"")
     seen = [0] * 64
