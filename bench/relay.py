@@ -175,11 +175,14 @@ def stacks(environment: Mapping[str, str], size: int) -> float:
     return took
 
 
-def quick(rounds: int, scratch: Path) -> list[str]:
+def quick(rounds: int) -> list[str]:
     """A table of what is to be quick: one print, an interrupt, stacks."""
     rows: list[list[str]] = []
     with ExitStack() as stack:
-        own = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="yod-bench-")))
+        own, scratch = (
+            Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="yod-bench-")))
+            for _ in range(2)
+        )
         # Where jobs are found by their ids: none but these.
         embedded = {**os.environ, "YOD_PARTITION": "embedded", "XDG_RUNTIME_DIR": str(own)}
         yodctl = str(Path(yod_command()).with_name("yodctl"))
@@ -195,10 +198,13 @@ def quick(rounds: int, scratch: Path) -> list[str]:
             add(end, where, [ends(place, RANKS_ENDED, scratch) for _ in range(rounds)])
             add(stack_of_all, where, [stacks(place, RANKS_ENDED) for _ in range(rounds)])
 
-        add(line, "embedded", delays(embedded))
+        def add_lines(where: str, place: Mapping[str, str]) -> None:
+            add(line, where, [each for _ in range(rounds) for each in delays(place)])
+
+        add_lines("embedded", embedded)
         add_of_all("embedded", embedded)
         # Idle daemons take processor time, too: the fewest first.
-        add(line, "1 local PCT", delays(partition(yodctl, 1, stack, scratch)))
+        add_lines("1 local PCT", partition(yodctl, 1, stack, scratch))
         add_of_all(f"{RANKS_ENDED} local PCTs", partition(yodctl, RANKS_ENDED, stack, scratch))
     return ["", *table(["", "ms, median (min..max)"], rows)]
 
@@ -261,7 +267,7 @@ def main() -> None:
             if name in PIPED_TOO
         ]
         times = measure(launchers, [ranks], rounds)
-        more = quick(rounds, scratch) if "yod" not in absent else []
+    more = quick(rounds) if "yod" not in absent else []  # without the daemons of the others
     page = report(times, torn_lines, absent, ranks, megabytes, rounds, more)
     print(page)
     if options.write:
