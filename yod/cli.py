@@ -31,6 +31,7 @@ OPTIONS = (
     Option(("--completions",), False, "Show how each rank ended, and what it has used."),
     Option(("-bt",), False, "Show the stacks of ranks that die by a signal."),
     Option(("-attach",), False, "Hold the ranks at their entry for debuggers, until Enter."),
+    Option(("-sleep",), True, "Hold the ranks 60 s: 1, 2 before exec; 3, 4 at their entry.", "N"),
     Option(("-alloc",), False, "Show the nodes when the ranks are loaded, and ask to let them go."),
     Option(("-show",), False, "Show which yod this is, and how it launches the programs."),
     Option(("-strace",), True, "Run rank 0 under strace, with its output in DIR.", "DIR"),

@@ -71,7 +71,6 @@ TABLE = {
     "Q": "use -quiet to see errors only",
     "E": _ENVIRONMENT,
     "X": _STATUS,
-    "sleep": _START,
     "xxx": "programs carry no link version here",
     "Log": "-D -D shows each message",
     "NOBUF": _LINES,

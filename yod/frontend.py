@@ -39,6 +39,8 @@ from yod.program import image
 
 CHECKPOINT_NAMES = tuple(option.spellings[0] for option in CHECKPOINT_OPTIONS)
 
+SLEEP_S = 60.0  # of -sleep, as Cplant's yod had it
+
 Given = dict[str, list[str]]  # option -> its values, in the order given
 
 _EXCLUSIVE = (
@@ -130,6 +132,7 @@ def _prepared(given: Given, words: list[str], invocation: Invocation) -> Prepare
     is_batch = "-batch" in given or ("-interactive" not in given and _is_batch_job(invocation))
     keeps_going, is_quiet = "--keep-going" in given, "-quiet" in given
     asks_user = "-alloc" in given and "-attach" not in given and not is_batch
+    sleeps = "-sleep" in given
     time_limit = grace_s = None
     if "-time" in given or "-signal" in given or "--grace" in given:
         from yod.plan import timelimit  # few launches have one
@@ -190,10 +193,14 @@ def _prepared(given: Given, words: list[str], invocation: Invocation) -> Prepare
         stall_s=_stall_s(given),
         signals_group="--signal-tree" in given,
         stops_ranks="--stop-ranks" in given,
-        awaits_user="-attach" in given or asks_user,
+        awaits_user="-attach" in given or asks_user or sleeps,
         asks_user=asks_user,
         strace=strace_of(given),
-        goes_by_enter=("-attach" in given or asks_user) and bool(input_ranks) and os.isatty(0),
+        goes_by_enter=("-attach" in given or asks_user or sleeps)
+        and bool(input_ranks)
+        and os.isatty(0),
+        goes_after_s=SLEEP_S if sleeps else 0.0,
+        holds_before_exec=_sleeps_before_exec(given),
         ends_as_cplant=ends_as_cplant,
         shares_input=_last(given, "--stdin") == "shared",
         tells_times="--trace" in given,
@@ -293,6 +300,27 @@ def _excluded(given: Given, invocation: Invocation) -> str:
     from yod.plan.excluded import checked  # few launches have any
 
     return checked(text, invocation.environment)
+
+
+def _sleeps_before_exec(given: Given) -> bool:
+    """Whether ``-sleep`` holds the ranks before their exec.
+
+    Cplant's four points were two on each side of it: behind fork and before exec, in the start-up
+    code and before main.
+
+    Raises:
+        UsageError: it has no such point, or another option holds the ranks.
+    """
+    point = _last(given, "-sleep")
+    if point is None:
+        return False
+    if point not in ("1", "2", "3", "4"):
+        text = "1 and 2 hold the ranks before exec, 3 and 4 at their entry"
+        raise UsageError(f"-sleep {shown(point)}: {text}")
+    for other in ("-attach", "-alloc"):
+        if other in given:
+            raise UsageError(f"-sleep and {other} exclude each other: {other} holds for any time")
+    return point in ("1", "2")
 
 
 def _retries(given: Given, invocation: Invocation) -> int:

@@ -166,6 +166,7 @@ class Load(JobMessage, frozen=True, tag="load.load"):
         shares_input: each line of it goes to the rank that asks next (``--stdin shared``).
         signals_group: any signal to a rank is for its process group (``--signal-tree``).
         awaits_user: go comes when the user says so: until then debuggers may trace the ranks.
+        holds_before_exec: ranks are held before their program is executed, not at its entry.
         tells_times: each node says when it came to the end of each phase (``group.times``).
     """
 
@@ -199,6 +200,7 @@ class Load(JobMessage, frozen=True, tag="load.load"):
     shares_input: bool = False
     awaits_user: bool = False
     tells_times: bool = False
+    holds_before_exec: bool = False
 
     def __post_init__(self) -> None:
         demand_fitting(self.nodes, self.runs)

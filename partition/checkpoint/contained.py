@@ -166,7 +166,7 @@ def demand_saveable(members: list[Member], options: Options) -> None:
     elif options.strace is not None:
         why = "-strace: it cannot save processes that are traced"
     elif options.awaits_user:
-        why = "-attach or -alloc: a rank begins with yod-init, and not with its program"
+        why = "-attach, -alloc or -sleep: a rank begins with yod-init, and not with its program"
     if why:
         raise UsageError(f"{BY} criu with {why}; by {BY} signal the program saves itself")
 

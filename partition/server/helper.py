@@ -33,6 +33,7 @@ _NO_LAUNCH = (
     "-help",
     "--version",
     "-attach",
+    "-sleep",
     "-alloc",
     "-show",
     "--dry-run",

@@ -71,6 +71,8 @@ def keeper_spec(
     used = sorted({member_of[rank] for rank in ranks})
     members = [arguments.members[number] for number in used]
     hold = keeper.Hold.FOR_DEBUGGERS if message.awaits_user else keeper.Hold.AUTO
+    if message.holds_before_exec:
+        hold = keeper.Hold.BEFORE_EXEC
     programs = tuple(
         keeper.ProgramSpec(paths[member.object_index], member.arguments, member.directory, hold)
         for member in members

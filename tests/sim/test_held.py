@@ -22,8 +22,12 @@ HARM = (Victim.ROOT, Victim.INNER, Victim.LEAF, Victim.KEEPER, Victim.YOD, Victi
 PAUSES = (Victim.BEBOPD, Victim.STOP_YOD, Victim.STOP_PCT, Victim.USR1)
 
 
-def play(seed: int, victims: tuple[Victim, ...]) -> YodActor:
-    """A job that is held, and then is not; the rules of the simulation hold."""
+def play(seed: int, victims: tuple[Victim, ...], goes_after_s: float = 0.0) -> YodActor:
+    """A job that is held, and then is not; the rules of the simulation hold.
+
+    Args:
+        goes_after_s: it goes by itself then; 0: only when its user says so, after HELD_S.
+    """
     rng = random.Random(seed)
     nodes = rng.choice([1, 3, 7])
     sim = Sim(seed, nodes, limits=LIMITS)
@@ -32,7 +36,8 @@ def play(seed: int, victims: tuple[Victim, ...]) -> YodActor:
 
     def run() -> None:
         sim.boot()
-        yod = sim.launch(Job(programs, options=Options(input_ranks=(), awaits_user=True)))
+        options = Options(input_ranks=(), awaits_user=True, goes_after_s=goes_after_s)
+        yod = sim.launch(Job(programs, options=options))
         found.append(yod)
         faults = Faults(sim)
         if victims:
@@ -42,7 +47,7 @@ def play(seed: int, victims: tuple[Victim, ...]) -> YodActor:
 
         def entered(who: YodActor, phase: Phase) -> None:
             strike(who, phase)
-            if phase is Phase.HELD:
+            if phase is Phase.HELD and not goes_after_s:
                 sim.clock.after(HELD_S, lambda: resume(who))
 
         sim.on_phase = entered
@@ -72,6 +77,13 @@ def test_a_job_that_is_held_ends_or_runs_whatever_fails(seed: int):
 def test_a_job_is_held_for_as_long_as_the_user_wants_whatever_delays(seed: int):
     yod = play(seed, PAUSES)
     assert held_s(yod) >= HELD_S - 1e-6
+
+
+@pytest.mark.parametrize("seed", seeds(10, of=200))
+def test_a_job_that_sleeps_goes_by_itself_or_ends_whatever_fails(seed: int):
+    yod = play(seed, HARM, goes_after_s=HELD_S)
+    if Phase.RUNNING in yod.machine.began:
+        assert held_s(yod) >= HELD_S - 1e-6
 
 
 def test_a_job_that_is_held_and_let_go_ends_as_any_other():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 
@@ -94,6 +95,34 @@ def test_a_static_program_is_held_for_a_debugger_too_and_goes_by_a_command(embed
         assert finish(embedded.start_command(BIN / "yodjob", "resume", job_id)) == (0, "", "")
         out, _ = yod.communicate(timeout=LIMIT_S)
     assert (yod.returncode, out) == (0, b"42 nothing\n")
+
+
+@pytest.mark.parametrize(("point", "is_executed"), [("2", False), ("3", True)])
+def test_ranks_that_sleep_are_held_before_exec_or_at_their_entry(here, point, is_executed):
+    program = shutil.which("sleep")
+    with on_a_terminal(here, "-sleep", point, "-sz", "2", program, "0") as (yod, terminal):
+        said = read_until(terminal, LAST_WORDS)
+        assert b"yod: they go in 60 s; before that Enter lets them go, or `yodjob resume" in said
+        for rank in processes(said):
+            assert os.path.samefile(f"/proc/{rank}/exe", program) == is_executed
+        os.write(terminal, b"\n")
+        assert yod.wait(timeout=LIMIT_S) == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (("-sleep", "5"), "-sleep 5: 1 and 2 hold the ranks before exec, 3 and 4 at their entry"),
+        (
+            ("-sleep", "1", "-attach"),
+            "-sleep and -attach exclude each other: -attach holds for any time",
+        ),
+    ],
+)
+def test_a_point_of_sleep_that_there_is_not_is_refused(here, options, why):
+    done = here.yod(*options, "true")
+    assert (done.status, done.out) == (125, "")
+    assert done.err.splitlines()[0] == f"yod: {why}"
 
 
 def test_an_interrupt_ends_ranks_that_are_held(here, program):

@@ -83,6 +83,6 @@ NONE = frozenset(
     (
         *("-timing", "--completions", "-file", "-batch", "-interactive", "-D", "--exit"),
         *("--no-stdin", "--pty", "--immediate", "--detach", "--detach-on-hangup", "--dry-run"),
-        *("-alloc", "-show", "-help", "--version"),
+        *("-alloc", "-sleep", "-show", "-help", "--version"),
     )
 )

@@ -154,7 +154,8 @@ class Loading:
             return []
         self._progress.slowest[Phase.STARTING] = held.slowest
         actions: list[Action] = []
-        if count := self._before_exec_count:
+        count = self._before_exec_count
+        if count and not self._plan.options.holds_before_exec:
             text = f"{count} ranks were held before exec: tracing is forbidden on their nodes"
             actions.append(Tell(text, is_error=False))
         if self._plan.options.awaits_user:
@@ -163,9 +164,11 @@ class Loading:
 
     def _hold(self, now: float) -> list[Action]:
         """Say where the ranks are, and how debuggers are attached; wait for the user's word."""
-        self._progress.enter(Phase.HELD, now)
-        by_enter = self._plan.options.goes_by_enter
+        options = self._plan.options
+        self._progress.enter(Phase.HELD, now, options.goes_after_s or None)
+        by_enter = options.goes_by_enter
         elsewhere = "`yodjob resume ID`, from another terminal (`yodjob list` shows the id)"
+        where = "before exec" if options.holds_before_exec else "at their entry"
         if self._plan.options.asks_user:
             count = len(self._report.nodes)
             lines = (
@@ -176,15 +179,22 @@ class Loading:
                 else f"they go by {elsewhere}",
             )
         else:
+            go = f"{'Enter lets them go, or' if by_enter else 'they go by'} {elsewhere}"
+            if options.goes_after_s:
+                go = f"they go in {options.goes_after_s:g} s; before that {go}"
             lines = (
-                "all ranks are held at their entry; debuggers attach on the nodes of the ranks:",
+                f"all ranks are held {where}; debuggers attach on the nodes of the ranks:",
                 *debuggers(self._report),
-                f"{'Enter lets them go, or' if by_enter else 'they go by'} {elsewhere}",
+                go,
             )
         # A line of a terminal is read up to its end: what is behind it is for the ranks.
         return [*map(Tell, lines), *([ReadInput(1)] if by_enter else [])]
 
     # -- HELD -------------------------------------------------------------
+
+    def held_for_long(self, _: DeadlineReached, now: float) -> list[Action]:
+        """HELD: they were to be held for so long, and no longer."""
+        return self.go(now)
 
     def go(self, now: float) -> list[Action]:
         """STARTING, HELD: let all ranks go together."""
@@ -268,6 +278,7 @@ def load_message(plan: Plan, grant: alloc.Grant, limits: Limits) -> load.Load:
         awaits_user=plan.options.awaits_user,
         shares_input=plan.options.shares_input,
         tells_times=plan.options.tells_times,
+        holds_before_exec=plan.options.holds_before_exec,
     )
 
 

@@ -337,6 +337,7 @@ TABLE: dict[Phase, Row] = {
     },
     Phase.HELD: {
         **_BEFORE_GO,
+        DeadlineReached: Loading.held_for_long,
         InputRead: Control.typed_while_held,
         SignalToPass: Control.signal_while_held,
         SuspensionAsked: Control.resume_held,

@@ -48,7 +48,7 @@ def traced(given: Mapping[str, Sequence[str]]) -> Strace:
     for name in ("-straceoptions", "-stracenodes"):
         if name in given and "-strace" not in given:
             raise UsageError(f"{name}: only with -strace DIR")
-    for other in ("-bt", "-attach"):
+    for other in ("-bt", "-attach", "-sleep"):
         if other in given:
             raise UsageError(f"-strace and {other} exclude each other: a rank has one tracer")
     directory = given["-strace"][-1].encode(errors="surrogateescape")

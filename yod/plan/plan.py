@@ -96,6 +96,8 @@ class Options(Struct, frozen=True):
         asks_user: the user sees the nodes then, and may end the job instead (``-alloc``).
         strace: which ranks run under it (``-strace``); None: none does.
         goes_by_enter: the user may do that at the terminal that is yod's standard input.
+        goes_after_s: they are let go by then (``-sleep``); 0: only by the user.
+        holds_before_exec: they are held before the program is executed, not at its entry.
         tells_times: nodes say when they came to the end of each phase (``--trace``).
         ends_as_cplant: yod's exit status is as that of Cplant's (``--exit=cplant``).
     """
@@ -141,6 +143,8 @@ class Options(Struct, frozen=True):
     awaits_user: bool = False
     asks_user: bool = False
     goes_by_enter: bool = False
+    goes_after_s: float = 0.0
+    holds_before_exec: bool = False
     strace: Strace | None = None
     tells_times: bool = False
 

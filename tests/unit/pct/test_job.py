@@ -58,6 +58,20 @@ from tests.unit.pct.job_of import (
 # -- one node --------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("fields", "hold"),
+    [
+        ({}, keeper.Hold.AUTO),
+        ({"awaits_user": True}, keeper.Hold.FOR_DEBUGGERS),
+        ({"awaits_user": True, "holds_before_exec": True}, keeper.Hold.BEFORE_EXEC),
+    ],
+)
+def test_ranks_are_held_where_the_load_says(fields, hold):
+    job = a_job(**fields)
+    (program,) = keeper_spec(job.handle(PRESENT, NOW)).programs
+    assert program.hold is hold
+
+
 def test_a_job_on_one_node_goes_from_load_to_released():
     message = load_message(1)
     job = Job(message, credential(), YOD, BEGIN)

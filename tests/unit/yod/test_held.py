@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 
 import pytest
+from msgspec.structs import replace
 
 from native.wire import job, load
 from native.wire.base import State
@@ -65,6 +66,27 @@ def test_each_rank_is_shown_with_the_command_that_attaches_a_debugger_and_none_g
         "  rank 1 on n21: gdb -p 3001",
         "they go by `yodjob resume ID`, from another terminal (`yodjob list` shows the id)",
     ]
+
+
+def test_ranks_that_sleep_go_after_their_time_or_when_the_user_says_so():
+    yod, actions = begun(goes_after_s=60.0, goes_by_enter=True)
+    assert told(actions)[-1].startswith("they go in 60 s; before that Enter lets them go, or `yodj")
+    assert yod.wait(59.0) == []
+    assert [type(each) for each in sent(yod.wait(1.0))[:1]] == [load.Go]
+    assert yod.phase is Phase.RUNNING
+    early, _ = begun(goes_after_s=60.0)
+    assert isinstance(sent(early.handle(RESUME))[0], load.Go)
+    assert sent(early.wait(61.0)) == []
+
+
+def test_ranks_that_sleep_before_exec_are_held_there_as_was_asked():
+    yod = Yod(2, awaits_user=True, goes_after_s=60.0, holds_before_exec=True)
+    (message,) = sent(yod.from_bebopd(grant(2)))
+    assert message.holds_before_exec
+    yod.receive(load.Vote(JOB_ID, 2, (), (), slowest()))
+    lines = told(yod.receive(replace(held(0, 1), before_exec=(0, 1))))
+    first = "all ranks are held before exec; debuggers attach on the nodes of the ranks:"
+    assert lines[0] == first
 
 
 def test_no_limit_of_the_load_ends_the_job_while_it_is_held():
