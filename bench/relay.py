@@ -65,8 +65,13 @@ COUNT_TORN = ["sh", "-c", f"\"$@\" | LC_ALL=C grep -Evc '{WHOLE}'", "sh"]
 
 def yod_command() -> str:
     """The yod of this Python, else the one of the shell."""
+    return _beside("yod") or "yod"
+
+
+def _beside(name: str) -> str | None:
+    """A command of this Python, else of the shell; None: there is none."""
     search = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
-    return shutil.which("yod", path=search) or "yod"
+    return shutil.which(name, path=search)
 
 
 def ways(
@@ -76,8 +81,7 @@ def ways(
     program = ["cat", str(text)]
     found: list[tuple[str, list[str], Mapping[str, str]]] = []
     absent: dict[str, str] = {}
-    search = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
-    if yod := shutil.which("yod", path=search):
+    if yod := _beside("yod"):
         size = ["-sz", str(ranks)]
         yodctl = str(Path(yod).with_name("yodctl"))
         host = up(yodctl, stack, scratch / "host")
@@ -91,7 +95,7 @@ def ways(
             found.append((name, [yod, *size, *options, *program], place))
     else:
         absent["yod"] = "it is not installed"
-    if mpiexec := shutil.which("mpiexec.hydra", path=search):
+    if mpiexec := _beside("mpiexec.hydra"):
         for options in ([], ["-l"]):
             name = " ".join(["mpiexec", *options]) + " (MPICH)"
             found.append((name, [mpiexec, *options, "-n", str(ranks), *program], os.environ))
@@ -130,13 +134,19 @@ def delays(environment: Mapping[str, str]) -> list[float]:
     return found
 
 
-def ends(environment: Mapping[str, str], size: int, scratch: Path) -> float:
-    """Milliseconds from an interrupt until no rank has its end of a FIFO any more."""
+def ends(
+    launcher: Sequence[str],
+    environment: Mapping[str, str],
+    size: int,
+    scratch: Path,
+    number: int = signal.SIGINT,
+) -> float:
+    """Milliseconds from a signal until no rank has its end of a FIFO any more."""
     fifo = scratch / "alive"
     if not fifo.exists():
         os.mkfifo(fifo)
     words = ["sh", "-c", f"exec 9>{fifo}; echo; exec sleep {LIMIT_S}"]
-    command = [yod_command(), "-sz", str(size), *words]
+    command = [*launcher, str(size), *words]
     with subprocess.Popen(
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     ) as yod:
@@ -146,7 +156,7 @@ def ends(environment: Mapping[str, str], size: int, scratch: Path) -> float:
         while up < size:
             up += len(os.read(yod.stdout.fileno(), 4096))
         began = time.monotonic_ns()
-        yod.send_signal(signal.SIGINT)
+        yod.send_signal(number)
         os.read(reader, 1)
         took = (time.monotonic_ns() - began) / 1e6
         os.close(reader)
@@ -195,7 +205,8 @@ def quick(rounds: int) -> list[str]:
             rows.append([f"{what}, {where}", middle])
 
         def add_of_all(where: str, place: Mapping[str, str]) -> None:
-            add(end, where, [ends(place, RANKS_ENDED, scratch) for _ in range(rounds)])
+            launcher = [yod_command(), "-sz"]
+            add(end, where, [ends(launcher, place, RANKS_ENDED, scratch) for _ in range(rounds)])
             add(stack_of_all, where, [stacks(place, RANKS_ENDED) for _ in range(rounds)])
 
         def add_lines(where: str, place: Mapping[str, str]) -> None:
@@ -203,9 +214,22 @@ def quick(rounds: int) -> list[str]:
 
         add_lines("embedded", embedded)
         add_of_all("embedded", embedded)
+        if mpiexec := _beside("mpiexec.hydra"):
+            took = [ends([mpiexec, "-n"], os.environ, RANKS_ENDED, scratch) for _ in range(rounds)]
+            add(end, "mpiexec (MPICH)", took)
         # Idle daemons take processor time, too: the fewest first.
         add_lines("1 local PCT", partition(yodctl, 1, stack, scratch))
         add_of_all(f"{RANKS_ENDED} local PCTs", partition(yodctl, RANKS_ENDED, stack, scratch))
+    if not slurm_missing():
+        with Slurm(1) as slurm, tempfile.TemporaryDirectory(prefix="yod-bench-") as place:
+            srun = ["srun", "-N", "1", "--overcommit", "-n"]
+            of_srun = (srun, slurm.environment, RANKS_ENDED, Path(place), signal.SIGTERM)
+            # Its first Ctrl-C shows the state of the job.
+            add(
+                f"SIGTERM until {RANKS_ENDED} ranks are dead",
+                "srun (Slurm), 1 node",
+                [ends(*of_srun) for _ in range(rounds)],
+            )
     return ["", *table(["", "ms, median (min..max)"], rows)]
 
 
