@@ -123,8 +123,7 @@ def test_what_ends_a_rank_reaches_its_whole_group_and_nobody_else(number: signal
 
 @pytest.mark.parametrize("hold", list(Hold))
 def test_each_rank_leads_its_own_session_and_group_apart_from_the_keeper(hold: Hold) -> None:
-    code = "import os; print(os.getpid(), os.getpgrp(), os.getsid(0), os.getppid(), "
-    code += "os.getpgid(os.getppid()))"
+    code = "from os import *; print(getpid(), getpgrp(), getsid(0), getppid(), getpgid(getppid()))"
     with Job(make_spec((sys.executable, "-S", "-c", code), ranks=2, hold=hold)) as job:
         keeper = job.keeper.unix_pid  # which nobody knows any more when it has ended
         job.run()
