@@ -99,8 +99,9 @@ def test_the_first_failure_is_told_once_with_its_last_words_and_the_cause_of_the
     hosts, tmp_path
 ):
     """At once: before any other rank is told to end."""
-    rank = "[ $YOD_RANK = 2 ] && { until [ $(ls | wc -l) = 11 ]; do sleep 0.05; done; "
-    rank += "echo no mesh >&2; exit 3; }; trap 'echo told to end >&2; trap - TERM; kill $$' TERM; "
+    rank = "[ $YOD_RANK = 2 ] && { until [ $(ls rank* 2>/dev/null | wc -l) = 11 ]; "
+    rank += "do sleep 0.05; done; echo no mesh >&2; exit 3; }; "
+    rank += "trap 'echo told to end >&2; trap - TERM; kill $$' TERM; "
     rank += "touch rank$YOD_RANK; sleep 7215 & wait"
     done = hosts.yod("-sz", "12", "--chdir", tmp_path, "sh", "-c", rank, env=SOON)
     assert done.status == 3
