@@ -37,9 +37,8 @@ def detach(
     Raises:
         YodError: it is not taken.
     """
-    if option := next(
-        (each for each in ("--pty", "-attach", "-alloc", "-sleep") if each in given), ""
-    ):
+    others = ("--pty", "-attach", "-alloc", "-sleep")
+    if option := next((each for each in others if each in given), ""):
         raise UsageError(f"--detach and {option} exclude each other")
     if "-nice" in given:
         text = "--detach and -nice exclude each other: a queue with a preempt_mode has jobs that"

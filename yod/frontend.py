@@ -133,6 +133,7 @@ def _prepared(given: Given, words: list[str], invocation: Invocation) -> Prepare
     keeps_going, is_quiet = "--keep-going" in given, "-quiet" in given
     asks_user = "-alloc" in given and "-attach" not in given and not is_batch
     sleeps = "-sleep" in given
+    awaits_user = "-attach" in given or asks_user or sleeps
     time_limit = grace_s = None
     if "-time" in given or "-signal" in given or "--grace" in given:
         from yod.plan import timelimit  # few launches have one
@@ -193,12 +194,10 @@ def _prepared(given: Given, words: list[str], invocation: Invocation) -> Prepare
         stall_s=_stall_s(given),
         signals_group="--signal-tree" in given,
         stops_ranks="--stop-ranks" in given,
-        awaits_user="-attach" in given or asks_user or sleeps,
+        awaits_user=awaits_user,
         asks_user=asks_user,
         strace=strace_of(given),
-        goes_by_enter=("-attach" in given or asks_user or sleeps)
-        and bool(input_ranks)
-        and os.isatty(0),
+        goes_by_enter=awaits_user and bool(input_ranks) and os.isatty(0),
         goes_after_s=SLEEP_S if sleeps else 0.0,
         holds_before_exec=_sleeps_before_exec(given),
         ends_as_cplant=ends_as_cplant,

@@ -141,8 +141,9 @@ class Directory:
             return wanted, 0
         for _ in range(_TRIES):
             number = self._next_number()
-            if self._has_named(nameless, f"{EMBEDDED}{number}"):
-                return f"{EMBEDDED}{number}", number
+            name = f"{EMBEDDED}{number}"
+            if self._has_named(nameless, name):
+                return name, number
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), self.path)
 
     def _has_named(self, nameless: str, job_id: str) -> bool:

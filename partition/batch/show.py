@@ -16,7 +16,7 @@ from native.wire.base import CODES, State
 from native.wire.batch import NO_STEP, Forecast, Happened, Row
 from native.wire.placed import numbers_in
 from partition.jobs.ask import Silent
-from partition.jobs.show import Cells, elapsed, ends_text, short, with_queue
+from partition.jobs.show import Cells, elapsed, ends_text, in_columns, short, with_queue
 
 _RAN = ("SUBMITTED", "TIME", "REASON")
 HISTORY = ("JOBID", "NAME", "USER", "STATE", "EXIT", "SLOTS", "NODES", *_RAN)
@@ -212,12 +212,7 @@ def forecast_line(forecast: Forecast, unix_s: float) -> str:
 
 def history(rows: Sequence[Row]) -> list[str]:
     """A line for each job, in columns."""
-    lines = [HISTORY, *map(_past, rows)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(HISTORY))]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in lines
-    ]
+    return in_columns([HISTORY, *map(_past, rows)])
 
 
 def _past(row: Row) -> Cells:

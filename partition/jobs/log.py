@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from native.host.userdirs import OLDER
 from native.text import shown
-from partition.jobs.show import elapsed, short
+from partition.jobs.show import Cells, elapsed, in_columns, short
 
 READ_BYTES = 4 << 20  # of one file; of more the end
 
@@ -78,12 +78,7 @@ def last(path: str, count: int) -> list[Launch]:
 
 def table(launches: Sequence[Launch]) -> list[str]:
     """A line for each, in columns."""
-    lines = [_COLUMNS, *map(_cells, launches)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(_COLUMNS))]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in lines
-    ]
+    return in_columns([_COLUMNS, *map(_cells, launches)])
 
 
 def record(launch: Launch) -> dict[str, Any]:
@@ -102,7 +97,7 @@ def record(launch: Launch) -> dict[str, Any]:
     }
 
 
-def _cells(launch: Launch) -> tuple[str, ...]:
+def _cells(launch: Launch) -> Cells:
     began = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(launch.began))
     ran = elapsed(max(0.0, launch.ended - launch.began))
     what = str(launch.job_id or "-"), short(os.path.basename(launch.name)), shown(launch.user)

@@ -59,6 +59,15 @@ def aligned(lines: Sequence[tuple[str, Cells]]) -> list[str]:
     return [header, *[job_id.rjust(width) + ends[id(rest)] for job_id, rest in lines]]
 
 
+def in_columns(lines: Sequence[Cells]) -> list[str]:
+    """Lines of as many cells each, one below the other; the first has the titles."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    ]
+
+
 def cells(answer: Answer, user_name: UserName) -> Cells:
     """The line of a job whose launch was asked."""
     reply = answer.reply

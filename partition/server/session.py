@@ -181,7 +181,7 @@ class ClientSession:
                 raise AssertionError(f"no answer to that errand: {answer!r}")
 
     def _launch_over(self) -> None:
-        """The launch has its status, and is in its driver: it is closed behind that."""
+        """The launch has its status, as its driver says: the launch is closed when that returns."""
         assert self._launching is not None and self._front is not None
         result = self._launching.driver.result
         assert result is not None

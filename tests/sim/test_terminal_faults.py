@@ -92,6 +92,13 @@ def took(yod: YodActor) -> float:
     return yod.ended_at - yod.began_at
 
 
+def demand_all_is_there(yod: YodActor) -> None:
+    """It has ended well, and has shown all that its ranks have written."""
+    assert yod.machine.report.exit_status == 0
+    assert yod.truth is not None
+    assert not yod.truth.missing_output()
+
+
 # -- ranks ------------------------------------------------------------------
 
 
@@ -191,9 +198,7 @@ def test_a_pct_that_is_stopped_for_a_moment_costs_nothing(seed: int):
     mix = replace(CALM, writes=20, seconds=3.0)
     fault = during(Victim.STOP_PCT, seed, back_s=5.0)
     yod, _ = play(seed, None, fault, mix=mix)
-    assert yod.machine.report.exit_status == 0
-    assert yod.truth is not None
-    assert not yod.truth.missing_output()
+    demand_all_is_there(yod)
 
 
 @pytest.mark.parametrize("seed", MANY)
@@ -201,9 +206,7 @@ def test_a_yod_that_is_stopped_and_continued_loses_nothing(seed: int):
     mix = replace(CALM, writes=20, seconds=3.0)
     fault = during(Victim.STOP_YOD, seed, back_s=5.0)
     yod, _ = play(seed, None, fault, mix=mix, options=Options())
-    assert yod.machine.report.exit_status == 0
-    assert yod.truth is not None
-    assert not yod.truth.missing_output()
+    demand_all_is_there(yod)
 
 
 # -- output ----------------------------------------------------------------
@@ -216,9 +219,7 @@ def test_much_output_of_all_ranks_reaches_a_slow_reader_in_bounded_memory(style:
     reader = (Reader.SLOW, Reader.STOPS)[seed % 2]
     programs = [writer(12, 60_000)] * SIZE
     yod, _ = play(seed, programs, reader=reader, options=Options(style=style))
-    assert yod.machine.report.exit_status == 0
-    assert yod.truth is not None
-    assert not yod.truth.missing_output()
+    demand_all_is_there(yod)
 
 
 @pytest.mark.parametrize("seed", MANY)
@@ -226,9 +227,7 @@ def test_much_output_of_all_ranks_reaches_a_slow_reader_in_bounded_memory(style:
 def test_a_line_without_an_end_costs_no_line_of_others(style: Style, seed: int):
     programs = [writer(6, 60_000)] * SIZE
     yod, _ = play(seed, programs, patterns={seed % SIZE: b"x"}, options=Options(style=style))
-    assert yod.machine.report.exit_status == 0
-    assert yod.truth is not None
-    assert not yod.truth.missing_output()
+    demand_all_is_there(yod)
 
 
 @pytest.mark.parametrize("seed", MANY)
@@ -238,9 +237,7 @@ def test_nuls_and_bytes_that_are_no_text_come_as_they_are(style: Style, seed: in
     patterns = {seed % SIZE: NO_LINES, (seed + 1) % SIZE: NO_LINES + b"\n"}
     programs = [writer(6, 60_000)] * SIZE
     yod, _ = play(seed, programs, patterns=patterns, options=Options(style=style))
-    assert yod.machine.report.exit_status == 0
-    assert yod.truth is not None
-    assert not yod.truth.missing_output()
+    demand_all_is_there(yod)
 
 
 @pytest.mark.parametrize("seed", MANY)
@@ -268,9 +265,7 @@ def test_a_reader_that_leaves_ends_the_job_quietly(seed: int):
 @pytest.mark.parametrize("seed", MANY)
 def test_the_output_of_a_job_of_a_hundredth_of_a_second_is_all_there(seed: int):
     yod, _ = play(seed, mix=replace(CALM, seconds=0.01))
-    assert yod.machine.report.exit_status == 0
-    assert yod.truth is not None
-    assert not yod.truth.missing_output()
+    demand_all_is_there(yod)
 
 
 # -- names -----------------------------------------------------------------

@@ -220,6 +220,23 @@ class Installed:
         self._started.append(process)
         return process
 
+    def start_below_shell(self, shell: str, terminal: int) -> subprocess.Popen[bytes]:
+        """Start a stand-in for a shell, which leads the session of a terminal and has the client.
+
+        Args:
+            shell: a program in Python, whose arguments are the client's line.
+            terminal: all its streams; closed here.
+        """
+        python = self.yod.parent / "python3"
+        process = self.start_command(
+            *("setsid", "-c", "-w", python, "-c", shell, self.yod, "x"),
+            stdin=terminal,
+            stdout=terminal,
+            stderr=terminal,
+        )
+        os.close(terminal)
+        return process
+
     def run(self, *words: str | bytes, **options: Any) -> Done:
         """Run the client to its end."""
         return finish(self.start(*words, **options))

@@ -71,6 +71,14 @@ class Scripts:
         done = self.jobs.yodjob("checkpoint", *words, job_id)
         assert (done.status, done.err) == (0, ""), done
 
+    def held_in_dump(self) -> tuple[str, subprocess.Popen[bytes]]:
+        """A job that CRIU is about to write down, until `jobs.go` has a line; who has asked."""
+        job_id = self.submit(env=self.instead("dump", "echo up > said; read line < go"))
+        self.awaits(job_id, "at 3\n")
+        asked = self.jobs.partition.start_command(BIN / "yodjob", "checkpoint", job_id)
+        self.jobs.said.until("up\n")
+        return job_id, asked
+
     def leaves(self, job_id: str) -> None:
         """Wait until it has left its node behind a checkpoint: that is drained."""
         wait_until(lambda: list((self.kept / f"{job_id}.0").glob("checkpoint.*")))
@@ -224,10 +232,7 @@ def test_a_script_runs_on_when_its_saver_is_killed_and_criu_is_not(scripts):
 
 def test_a_broker_that_is_killed_leaves_no_half_checkpoint_and_nothing_that_runs(scripts):
     jobs = scripts.jobs
-    job_id = scripts.submit(env=scripts.instead("dump", "echo up > said; read line < go"))
-    scripts.awaits(job_id, "at 3\n")
-    asked = jobs.partition.start_command(BIN / "yodjob", "checkpoint", job_id)
-    jobs.said.until("up\n")
+    job_id, asked = scripts.held_in_dump()
     (broker,) = brokers()
     os.kill(broker, signal.SIGKILL)
     done = finish(asked)
@@ -314,10 +319,7 @@ def asked(scripts: Scripts, job_id: str, request: job.Request) -> socket.socket:
 
 def test_who_asks_for_a_checkpoint_while_one_is_made_is_told_of_the_same(scripts):
     jobs = scripts.jobs
-    job_id = scripts.submit(env=scripts.instead("dump", "echo up > said; read line < go"))
-    scripts.awaits(job_id, "at 3\n")
-    first = jobs.partition.start_command(BIN / "yodjob", "checkpoint", job_id)
-    jobs.said.until("up\n")
+    job_id, first = scripts.held_in_dump()
     with asked(scripts, job_id, job.Checkpoint()) as second:
         with asked(scripts, job_id, job.Show()) as shown:  # the other one has been read by then
             assert isinstance(answer(shown), job.Shown)

@@ -130,13 +130,7 @@ def test_a_client_on_a_terminal_is_stopped_and_continued(client: Installed, serv
         "yod.send_signal(signal.SIGCONT)\n"
         "sys.exit(yod.wait() + 100)\n"
     )
-    process = client.start_command(
-        *("setsid", "-c", "-w", client.yod.parent / "python3", "-c", shell, client.yod, "x"),
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-    )
-    os.close(theirs)
+    process = client.start_below_shell(shell, theirs)
     conversation = server.begin()
     conversation.send(wire.Read(10))
     wait_until(lambda: os.tcgetpgrp(ours) not in (0, process.pid))

@@ -231,14 +231,7 @@ def test_a_terminal_is_not_read_in_the_background(
         f"if {is_told}: yod.send_signal(signal.SIGCONT)\n"
         "sys.exit(yod.wait())\n"
     )
-    python = client.yod.parent / "python3"
-    process = client.start_command(
-        *("setsid", "-c", "-w", python, "-c", script, client.yod, "x"),
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-    )
-    os.close(theirs)
+    process = client.start_below_shell(script, theirs)
     conversation = server.begin()
     assert Stdio.STDIN_TERMINAL in conversation.request.stdio
     conversation.send(wire.Read(100))
@@ -268,14 +261,7 @@ def test_what_was_typed_before_the_terminal_was_ours_is_read(
         "os.tcsetpgrp(0, yod.pid)\n"
         "sys.exit(yod.wait())\n"
     )
-    python = client.yod.parent / "python3"
-    process = client.start_command(
-        *("setsid", "-c", "-w", python, "-c", script, client.yod, "x"),
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-    )
-    os.close(theirs)
+    process = client.start_below_shell(script, theirs)
     conversation = server.begin()
     conversation.send(wire.Read(100))
     os.write(ours, b"fg\nfor yod\n")

@@ -20,7 +20,7 @@ def test_a_rank_that_dies_leaves_a_core_file_where_the_users_limit_allows(
     anywhere, tmp_path, limit
 ):
     if resource.getrlimit(resource.RLIMIT_CORE)[1] != resource.RLIM_INFINITY:
-        pytest.skip("the hard limit of core files")
+        pytest.skip("the hard limit of core files keeps a rank from having any")
     tmp_path.chmod(0o777)
     words = ("-sz", str(SIZE), "--keep-going", "--chdir", tmp_path, "sh", "-c", DIES)
     done = anywhere.yod_under_shell(*words, before=f"ulimit -Sc {limit}")

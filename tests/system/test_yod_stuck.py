@@ -60,7 +60,7 @@ def test_while_the_application_runs_with_a_stopped_pct(start_local, stopping):
         with stopped(*(local.pcts[node].unix_pid for node in stopping)):
             press(yod, b"SIGTERM sent to all ranks; interrupt again to send SIGKILL\n")
             press(yod, b"interrupt again to reset the nodes and leave\n")
-            assert leave(yod) == b"", "a table of ranks of which nothing is known"
+            assert leave(yod) == b"", "there is a table, and nothing is known of the ranks"
     wait_free(local)
 
 

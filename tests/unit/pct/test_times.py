@@ -59,8 +59,9 @@ def test_a_node_counts_from_its_load_message_and_tells_before_it_is_released():
         100_000,
         (
             NodeTimes(
-                *(node(0).node, 0, 100_000, 100_000, 100_000),  # its ranks went by themselves
-                *(300_000, 300_000, 2_000_000, 3_000_000, 3_500_000),
+                *(node(0).node, 0, 100_000, 100_000, 100_000),
+                *(300_000, 300_000),  # held, and let go at once by its keeper
+                *(2_000_000, 3_000_000, 3_500_000),
             ),
         ),
     )
