@@ -6,56 +6,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "begin.h"
 #include "clock.h"
 #include "look.h"
 #include "trace.h"
 
-#define START_BATCH 16                  /* ranks per packet: 64 descriptors */
-
-/* A rank whose process could not be made is reported like a failed exec. */
-static void end_unstarted (struct keeper *k, size_t index)
-{
-    struct report *report;
-
-    k->ranks[index].state = RANK_ENDED;
-    report = report_add (&k->box, REPORT_ENDED, keeper_rank (k, index));
-    report->value = 126 << 8;
-}
-
 static bool is_for_debuggers (const struct keeper *k, size_t index)
 {
     return k->spec->ranks[index].program->hold == HOLD_FOR_DEBUGGERS;
-}
-
-/* A rank that waits for no other finds its byte in the pipe, if it is held by
- * preload: it tells that it is at its entry, and goes on. */
-static void let_go_ahead (struct keeper *k)
-{
-    static const char go;
-
-    if (k->spec->is_alone && k->spec->n_ranks == 1
-        && !(k->spec->ranks[0].flags & RANK_IS_TRACED)
-        && !is_for_debuggers (k, 0))
-        k->is_ahead = write (k->starter.go_writer, &go, 1) == 1;
-}
-
-void hold_start_some (struct keeper *k)
-{
-    if (k->n_started == 0)
-        let_go_ahead (k);
-    for (int i = 0; i < START_BATCH && k->n_started < k->spec->n_ranks; i++) {
-        size_t index = k->n_started++;
-        struct rank *rank = &k->ranks[index];
-
-        rank->unix_pid = start_rank (&k->starter, index, &k->box,
-                                     &rank->pmi_fd);
-        if (rank->unix_pid == 0) {
-            end_unstarted (k, index);
-        } else {
-            rank->state = RANK_STARTING;
-            k->has_children = true;
-        }
-    }
 }
 
 static void release (struct keeper *k, size_t index)
@@ -164,7 +122,9 @@ void hold_take_messages (struct keeper *k)
     ssize_t n;
 
     while ((n = read (k->starter.messages_fd, &m, sizeof (m))) > 0) {
+        begin_learn (k);
         if (n != sizeof (m) || m.index >= k->n_started
+            || k->ranks[m.index].unix_pid == 0
             || k->ranks[m.index].state == RANK_ENDED)
             continue;
         m.text[sizeof (m.text) - 1] = 0;

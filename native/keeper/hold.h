@@ -1,4 +1,4 @@
-/* hold.h - start the ranks, hold each at its entry, release them.
+/* hold.h - hold each rank at its entry, release them.
  *
  * The child processes write messages (message.h) into one pipe while they are
  * on their way to user code. A rank is held by the hold library, by tracing
@@ -8,9 +8,6 @@
 #define YOD_KEEPER_HOLD_H
 
 #include "keeper.h"
-
-/* Start the next batch of ranks. */
-void hold_start_some (struct keeper *k);
 
 /* Read the messages that children have written. */
 void hold_take_messages (struct keeper *k);

@@ -25,6 +25,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "begin.h"
 #include "clock.h"
 #include "hold.h"
 #include "keeper.h"
@@ -35,6 +36,7 @@
 #include "trace.h"
 
 #define COMPANY_MS 2
+#define MAKE_WAIT_MS 1000
 #define HELD_TOGETHER_MS 20
 #define ENDED_TOGETHER_MS 2
 #define N_OWN_FDS 4
@@ -109,21 +111,13 @@ static void take_signal_records (struct keeper *k)
 
 /* --- the end ------------------------------------------------------------- */
 
-/* Of ranks that have ended, and whose ends are reported now. */
-static void drop_outputs (struct keeper *k)
-{
-    for (size_t i = 0; i < k->n_started && i < KEPT_OUTPUTS; i++)
-        if (k->ranks[i].state == RANK_ENDED)
-            start_drop_output (&k->starter, i);
-}
-
 _Noreturn static void leave (struct keeper *k)
 {
     struct pollfd out = { .fd = CONTROL_FD, .events = POLLOUT };
 
     hold_take_messages (k);
     terminal_finish (&k->starter.terminal, KILL_WAIT_MAX_MS);
-    drop_outputs (k);
+    begin_drop_outputs (k);
     report_add (&k->box, REPORT_EMPTY, 0);
     while (!report_flush (&k->box))
         poll (&out, 1, KILL_WAIT_MAX_MS);
@@ -157,7 +151,7 @@ static bool send_reports (struct keeper *k)
 {
     if (held_back_ms (k) > 0)
         return true;
-    drop_outputs (k);
+    begin_drop_outputs (k);
     return report_flush (&k->box);
 }
 
@@ -169,12 +163,24 @@ static int sooner (int one_ms, int other_ms)
     return one_ms < other_ms ? one_ms : other_ms;
 }
 
+/* How long commands wait. They concern all ranks: all are to have a process. A
+ * spawner that takes long waits for a file of the owner's, maybe for ever. */
+static int commands_wait_ms (const struct keeper *k)
+{
+    int64_t left_ms = k->begun_ms + MAKE_WAIT_MS - clock_ms ();
+
+    if (keeper_has_started_all (k) && k->n_batches == 0)
+        return 0;
+    return left_ms > 0 ? (int) left_ms : 0;
+}
+
 static int when_due (struct keeper *k)
 {
-    int back_ms = held_back_ms (k);
+    int back_ms = held_back_ms (k), wait_ms = commands_wait_ms (k);
     int due_ms = sooner (look_when_due (k), signal_when_due (k));
 
-    return back_ms > 0 ? sooner (due_ms, back_ms) : due_ms;
+    due_ms = back_ms > 0 ? sooner (due_ms, back_ms) : due_ms;
+    return wait_ms > 0 ? sooner (due_ms, wait_ms) : due_ms;
 }
 
 /* Sleep until something happens.
@@ -194,14 +200,13 @@ static bool wait_for_event (struct keeper *k, bool is_flushed)
 
     if (!is_flushed)
         fds[0].events |= POLLOUT;
-    /* Commands concern all ranks: they wait until all are started. */
-    if (keeper_has_started_all (k) && !k->is_ending)
+    if (!k->is_ending && commands_wait_ms (k) == 0)
         fds[0].events |= POLLIN;
     if (k->is_ending) {
         timeout_ms = k->has_children ? k->kill_wait_ms : 0;
         if (k->box.is_broken)
             fds[0].fd = -1;             /* it would report its end at once */
-    } else if (!keeper_has_started_all (k) && is_flushed) {
+    } else if (is_flushed && begin_may (k)) {
         timeout_ms = 0;
     } else {
         timeout_ms = when_due (k);
@@ -255,10 +260,13 @@ _Noreturn void keeper_main (void)
             if (!k.has_children)
                 leave (&k);
             signal_kill_rest (&k, has_waited);
-        } else if (is_flushed && !keeper_has_started_all (&k)) {
-            hold_start_some (&k);
+        } else if (is_flushed && begin_may (&k)) {
+            begin_some (&k);
             wait_for_company (&k);
-            is_flushed = report_flush (&k.box); /* with descriptors */
+        }
+        if (k.is_batch_made) {          /* the PCT can read its streams */
+            is_flushed = report_flush (&k.box);
+            k.is_batch_made = false;
         }
         has_waited = wait_for_event (&k, is_flushed);
         reap_children (&k);

@@ -2,7 +2,8 @@
  *
  * Each part of the keeper has the state as its first argument:
  *   prepare.h  become the owner's process with the specification read
- *   hold.h     start the ranks, hold each at its entry, release them
+ *   begin.h    start the ranks
+ *   hold.h     hold each at its entry, release them
  *   look.h     find out which MPI library a released rank uses
  *   reap.h     report how ranks ended
  *   trace.h    hold ranks at their exec, and before a signal ends them
@@ -22,10 +23,12 @@
 #include "message.h"
 #include "report.h"
 #include "spec.h"
-#include "start.h"
+#include "start/start.h"
 
 #define KILL_WAIT_MIN_MS 10             /* between passes over what is left */
 #define KILL_WAIT_MAX_MS 1000
+#define BATCH_RANKS 8
+#define BATCHES_MAX 8                   /* that are made at a time */
 
 enum rank_state {
     RANK_NOT_STARTED,
@@ -41,14 +44,26 @@ struct rank {
     enum rank_state state;
     enum held_how how;
     uint64_t sent;                      /* bit signo - 1: we sent it that */
+    uint64_t owed;                      /* likewise: once it has a process */
     int dying_of;                       /* trace.h: this signal; 0: it is not */
+};
+
+/* Ranks [first, first + count), which a spawner makes (start/spawn.h). */
+struct batch {
+    pid_t spawner;
+    size_t first, count;
 };
 
 struct keeper {
     struct spec *spec;
     struct starter starter;
     struct rank *ranks;
-    size_t n_started;                   /* ranks [0, n_started) were tried */
+    size_t n_started;                   /* ranks [0, n_started) have streams, or failed */
+    struct batch batches[BATCHES_MAX];
+    size_t n_batches;
+    bool is_batch_made;                 /* one more is; its start is to be told */
+    int64_t begun_ms;                   /* monotonic: the last batch so far */
+    bool lacks_fds;                     /* until a batch has been made */
     size_t n_held;                      /* came to their entry */
     int64_t held_at_ms;                 /* monotonic: the first of them */
     int64_t ended_at_ms;                /* the first whose end is to be sent */

@@ -5,15 +5,17 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "begin.h"
 #include "clock.h"
 #include "hold.h"
 #include "mapped.h"
 #include "trace.h"
 
-static size_t find (const struct keeper *k, pid_t unix_pid)
+static size_t find (struct keeper *k, pid_t unix_pid)
 {
     size_t i;
 
+    begin_learn (k);
     for (i = 0; i < k->n_started; i++)
         if (k->ranks[i].unix_pid == unix_pid
             && k->ranks[i].state != RANK_ENDED)
@@ -91,6 +93,8 @@ void reap_children (struct keeper *k)
             k->n_dying--;
         if (index < k->n_started)
             report_ended (k, index, wait_status, &used);
+        else
+            begin_ended (k, child);
     }
     if (child < 0 && errno == ECHILD)
         k->has_children = false;

@@ -74,6 +74,7 @@ _Static_assert (sizeof (struct report) == 256, "native/wire/KEEPER.md");
 
 #define PACKET_REPORTS 32
 #define PACKET_FDS 128                  /* below the kernel's 253 */
+#define OUTBOX_FDS 512                  /* may wait: a packet's and of all batches */
 
 struct outbox {
     int socket;
@@ -81,7 +82,7 @@ struct outbox {
     bool is_urgent;                     /* not only normal ends wait */
     struct report *reports;
     size_t first, count, room;
-    int fds[PACKET_FDS];
+    int fds[OUTBOX_FDS];
     size_t n_fds;
 };
 

@@ -81,18 +81,38 @@ void signal_obey (struct keeper *k, uint32_t rank, int signo)
     }
 }
 
+static void send_or_owe (struct keeper *k, size_t index, int signo)
+{
+    struct rank *rank = &k->ranks[index];
+
+    if (is_alive (k, index)) {
+        if (signo == SIGTERM && hang_up (k, index))
+            k->hang_up_ms = clock_ms () + HANG_UP_AGAIN_MS;
+        note_sent (rank, signo);
+        send_to_rank (k, index, signo);
+    } else if (rank->state != RANK_ENDED && signo != SIGSTOP
+               && signo != SIGCONT) {
+        rank->owed |= keeper_signal_bit (signo);
+    }
+}
+
 /* Until a group's leader is reaped no other process can get its number. */
 void signal_ranks (struct keeper *k, uint32_t rank, int signo)
 {
     reap_children (k);
-    for (size_t i = 0; i < k->n_started; i++)
-        if (is_alive (k, i)
-            && (rank == ALL_RANKS || rank == keeper_rank (k, i))) {
-            if (signo == SIGTERM && hang_up (k, i))
-                k->hang_up_ms = clock_ms () + HANG_UP_AGAIN_MS;
-            note_sent (&k->ranks[i], signo);
-            send_to_rank (k, i, signo);
-        }
+    for (size_t i = 0; i < k->spec->n_ranks; i++)
+        if (rank == ALL_RANKS || rank == keeper_rank (k, i))
+            send_or_owe (k, i, signo);
+}
+
+void signal_pay (struct keeper *k, size_t index)
+{
+    uint64_t owed = k->ranks[index].owed;
+
+    for (int signo = 1; owed != 0; signo++, owed >>= 1)
+        if (owed & 1)
+            send_or_owe (k, index, signo);
+    k->ranks[index].owed = 0;
 }
 
 /* A SIGHUP that comes while bash gets ready to read a line is noted by it, and

@@ -29,7 +29,7 @@ from native.wire.keeper import (
     RankStarted,
     Report,
 )
-from pct.host.keeper import HOLD_LIBRARY, Keeper
+from pct.host.keeper import HOLD_LIBRARY, Keeper, OnMount
 from pct.host.spawn.orphans import Orphans
 from pct.host.spawn.spawner import KEEPER, OwnSpawner, Spawner
 from tests.support.wait import LIMIT_S
@@ -97,6 +97,7 @@ class Job:
 
     Args:
         make_spawner: gives the parent of the keeper; None: this process.
+        on_mount: see Keeper.start.
     """
 
     def __init__(
@@ -107,6 +108,7 @@ class Job:
         keeper: str = UNDER_TEST,
         hold_library: str = HOLD_LIBRARY,
         make_spawner: Callable[[Reactor], Spawner] | None = None,
+        on_mount: OnMount | None = None,
     ) -> None:
         self.spec = spec
         self.events: list[Report] = []
@@ -127,6 +129,7 @@ class Job:
                 self._take_streams,
                 portals_fd,
                 hold_library=hold_library,
+                on_mount=on_mount,
             )
         except BaseException:
             self.reactor.close()

@@ -119,7 +119,7 @@ def test_no_program_file_makes_the_inspection_fail(
     else:
         victim.write_text("#!/usr/bin/env -S python3 -x\nprint('main')\n" + "#" * 500)
         victim.chmod(0o755)
-    program = compiled("test_inspect", PROGRAMS / "test_inspect.c", SOURCES / "inspect.c")
+    program = compiled("test_inspect", PROGRAMS / "test_inspect.c", SOURCES / "start" / "inspect.c")
     done = subprocess.run([program, victim], capture_output=True)
     assert done.returncode == 0, done
 

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "inspect.h"
+#include "start/inspect.h"
 
 #define ROUNDS 3000
 #define HEAD 1024

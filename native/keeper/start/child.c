@@ -12,11 +12,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "inspect.h"
-#include "output/mark.h"
-#include "message.h"
-#include "remote.h"
-#include "terminal.h"
+#include "../message.h"
+#include "../output/mark.h"
+#include "../remote.h"
 
 #define PRELOAD "LD_PRELOAD="
 #define RESTART "YOD_RESTART_DIR="
@@ -49,13 +47,21 @@ _Noreturn static void fail (const struct child *child, enum step step,
     _exit (error == ENOENT ? 127 : 126);        /* as shells do */
 }
 
-static void take_streams (const struct child *child,
-                          const struct child_streams *streams)
+/* A rank with a terminal has it as all three streams. */
+static void take_streams (const struct child *child)
 {
-    if ((streams->is_terminal && !terminal_take (streams->input))
-        || dup2 (streams->input, 0) < 0 || dup2 (streams->output, 1) < 0
-        || dup2 (streams->error, 2) < 0
-        || (streams->pmi >= 0 && fcntl (streams->pmi, F_SETFD, 0) != 0)
+    const struct starter *starter = child->starter;
+    const struct streams *streams = &starter->streams[child->index];
+    const int *theirs = streams->theirs;
+    bool has_terminal = (child->rank->flags & RANK_HAS_TERMINAL) != 0;
+    int terminal = has_terminal ? starter->terminal.theirs : -1;
+    int input = theirs[0] < 0 ? starter->null_fd : theirs[0];
+
+    if ((has_terminal && !terminal_take (terminal))
+        || dup2 (has_terminal ? terminal : input, 0) < 0
+        || dup2 (has_terminal ? terminal : theirs[1], 1) < 0
+        || dup2 (has_terminal ? terminal : theirs[2], 2) < 0
+        || (theirs[3] >= 0 && fcntl (theirs[3], F_SETFD, 0) != 0)
         || (streams->listener >= 0
             && (fcntl (streams->listener, F_SETFD, 0) != 0
                 || fcntl (PORTALS_FD, F_SETFD, 0) != 0)))
@@ -271,7 +277,7 @@ static void add_preload (const struct child *child, char **list, size_t count)
  * this process here; other signals do not end the wait. */
 static uint32_t wait_at_gate (const struct child *child, uint32_t from)
 {
-    uint32_t *word = &child->starter->gate[child->index];
+    uint32_t *word = &child->starter->shared[child->index].gate;
     uint32_t now;
 
     while ((now = __atomic_load_n (word, __ATOMIC_ACQUIRE)) == from)
@@ -312,14 +318,44 @@ _Noreturn static void exec (const struct child *child, char **environment)
     fail (child, fault.step, fault.error, fault.path);
 }
 
-void child_run (const struct starter *starter, size_t index,
-                const struct child_streams *streams)
+void child_look (const struct spec *spec, const struct spec_program *program,
+                 struct child_look *look)
+{
+    memset (look, 0, sizeof (*look));
+    remote_learn_owners (spec);
+    if (*program->cwd && chdir (program->cwd) != 0)
+        look->chdir_error = errno;
+    else
+        look->is_refused = !inspect_program (program->path,
+                                             &look->takes_preload,
+                                             &look->fault);
+}
+
+static bool has (const struct spec_strings *environment, const char *name)
+{
+    return find (environment->list, environment->count, name) != NULL;
+}
+
+/* An auditing library would run user code before any preload. */
+bool child_is_preloaded (const struct starter *starter, size_t index,
+                         const struct child_look *look)
 {
     const struct spec_rank *rank = &starter->spec->ranks[index];
-    struct child child = { starter, rank, (uint32_t) index };
     enum spec_hold hold = rank->program->hold;
-    struct inspect_fault fault;
-    bool takes_preload;
+
+    return hold != HOLD_TRACE && hold != HOLD_BEFORE_EXEC
+           && starter->may_preload && look->takes_preload
+           && !has (&starter->spec->environment, "LD_AUDIT=")
+           && !has (&rank->environment, "LD_AUDIT=");
+}
+
+void child_run (const struct starter *starter, size_t index,
+                const struct child_look *look)
+{
+    const struct spec_rank *rank = &starter->spec->ranks[index];
+    const struct streams *streams = &starter->streams[index];
+    struct child child = { starter, rank, (uint32_t) index };
+    struct child_look own;
     size_t n_environment;
     char **environment;
 
@@ -329,27 +365,26 @@ void child_run (const struct starter *starter, size_t index,
     setsid ();
     setpriority (PRIO_PROCESS, 0, starter->niceness);
     take_signals (&child);
-    take_streams (&child, streams);
+    take_streams (&child);
     take_processors (&child);
-    remote_learn_owners (starter->spec);
-    if (*rank->program->cwd && chdir (rank->program->cwd) != 0)
-        fail (&child, STEP_CHDIR, errno, rank->program->cwd);
+    if (!look)
+        child_look (starter->spec, rank->program, &own);
+    look = look ? look : &own;
+    if (look->chdir_error != 0)
+        fail (&child, STEP_CHDIR, look->chdir_error, rank->program->cwd);
     take_files (&child);
-    if (!inspect_program (rank->program->path, &takes_preload, &fault))
-        fail (&child, fault.step, fault.error, fault.path);
+    if (look->is_refused)
+        fail (&child, look->fault.step, look->fault.error, look->fault.path);
     environment = make_environment (&child, &n_environment);
-    if (streams->pmi >= 0)
-        add_pmi (environment, &n_environment, streams->pmi);
+    if (streams->theirs[3] >= 0)
+        add_pmi (environment, &n_environment, streams->theirs[3]);
     if (streams->listener >= 0)
         add_portals (environment, &n_environment, streams->listener,
                      rank->rank);
     take_limits (&child);               /* last: a small limit could stop us */
-    /* An auditing library would run user code before any preload. */
-    if (hold != HOLD_TRACE && hold != HOLD_BEFORE_EXEC && takes_preload
-        && starter->may_preload
-        && !find (environment, n_environment, "LD_AUDIT="))
+    if (child_is_preloaded (starter, index, look))
         add_preload (&child, environment, n_environment);
-    else if (hold == HOLD_BEFORE_EXEC)
+    else if (rank->program->hold == HOLD_BEFORE_EXEC)
         hold_before_exec (&child, GATE_SHUT);
     else
         hold_by_trace (&child);

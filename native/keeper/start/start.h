@@ -4,6 +4,9 @@
  * files: directory, inspection, exec. It says how it got on in messages on
  * one pipe. The words of `gate`, in memory shared with the children, are the
  * keeper's answer to those that have not exec'd.
+ *
+ * A rank is forked by the keeper itself, or with others by a spawner (spawn.h),
+ * which tells the process id by the same memory.
  */
 #ifndef YOD_KEEPER_START_H
 #define YOD_KEEPER_START_H
@@ -12,10 +15,10 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "main.h"
-#include "report.h"
-#include "spec.h"
-#include "terminal.h"
+#include "../main.h"
+#include "../spec.h"
+#include "../terminal.h"
+#include "streams.h"
 
 enum gate {
     GATE_SHUT = 0,
@@ -23,8 +26,6 @@ enum gate {
     GATE_NOT_TRACED = 2,                /* hold before exec */
     GATE_GO = 3,
 };
-
-#define KEPT_OUTPUTS 64                 /* more would be many descriptors */
 
 struct starter {
     const struct spec *spec;
@@ -37,26 +38,31 @@ struct starter {
     int go_reader, go_writer;           /* one byte per preloaded rank */
     int claims_fd;                      /* -1: none can be made here */
     bool may_preload;
-    uint32_t *gate;                     /* one word per rank */
-    int output_ends[KEPT_OUTPUTS][2];   /* see start_drop_output; -1: none */
+    struct shared *shared;              /* one per rank */
+    struct streams *streams;            /* likewise */
     struct terminal terminal;           /* of the rank that has one */
 };
 
-/* Make the pipes and the gate. NULL, or what can not be made. */
+/* What the keeper and the makers of ranks tell each other. */
+struct shared {
+    uint32_t gate;                      /* enum gate */
+    pid_t born;                         /* 0: not yet; below: -errno */
+};
+
+/* Make the pipes and the shared memory. NULL, or what can not be made. */
 const char *start_prepare (struct starter *starter, const struct spec *spec);
 
-/* Create the streams and the process of rank number `index`. A record of the
- * start or of the failure is added to `box`.
- *   the child's process id, and in *pmi_fd its descriptor of PMI, -1 for
- *   none; or 0 when there is no child
+/* Create the streams of rank number `index`, and its terminal if it has one.
+ *   false   errno says why not; there are none
  */
-pid_t start_rank (struct starter *starter, size_t index,
-                  struct outbox *box, int *pmi_fd);
+bool start_make_streams (struct starter *starter, size_t index);
 
-/* The end of one of the first KEPT_OUTPUTS ranks is about to be reported. The
- * keeper holds the writing ends of its output until then: else the end of each
- * stream would wake the PCT, and the report once more. */
-void start_drop_output (struct starter *starter, size_t index);
+/* Fork the process of a rank that has streams. */
+void start_fork (struct starter *starter, size_t index);
+
+/* The rank's process id, 0 while it has none; or the errno of its fork, below
+ * zero. */
+pid_t start_born (const struct starter *starter, size_t index);
 
 /* Answer a child that waits at the gate. */
 void start_open_gate (const struct starter *starter, size_t index,

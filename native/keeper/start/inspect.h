@@ -1,14 +1,14 @@
 /* inspect.h - what kind of program a file is, and so how to hold it.
  *
- * Called by the rank's own process, which has the owner's rights and may hang
- * on the owner's file system without stopping the keeper.
+ * Called by the rank's own process or its spawner, which have the owner's rights
+ * and may hang on the owner's file system without stopping the keeper.
  */
 #ifndef YOD_KEEPER_INSPECT_H
 #define YOD_KEEPER_INSPECT_H
 
 #include <stdbool.h>
 
-#include "report.h"
+#include "../report.h"
 
 #define INSPECT_PATH_BYTES 4096
 

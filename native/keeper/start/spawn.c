@@ -1,0 +1,87 @@
+#include "spawn.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "../group.h"
+#include "child.h"
+
+#define STACK_BYTES (256 << 10)         /* paths, heads of files, stdio */
+
+/* A rank leaves the stack by exec, with the marks of its frames that the
+ * sanitizer has made. */
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_UNPOISON_MEMORY_REGION(start, bytes) ((void) 0)
+#endif
+
+struct making {
+    struct starter *starter;
+    size_t index;
+    struct child_look look;
+};
+
+bool spawn_may_make (const struct starter *starter, size_t index)
+{
+    const struct spec_rank *rank = &starter->spec->ranks[index];
+
+    return starter->may_preload && rank->program->hold != HOLD_TRACE
+           && rank->program->hold != HOLD_BEFORE_EXEC
+           && !(rank->flags & (RANK_HAS_FILES | RANK_HAS_TERMINAL));
+}
+
+static int run_rank (void *argument)
+{
+    const struct making *making = argument;
+
+    child_run (making->starter, making->index, &making->look);
+}
+
+/* A rank that will wait for the keeper before its exec has memory of its own.
+ * The kernel writes the process id before the process runs. */
+static int make (struct making *making)
+{
+    static char stack[STACK_BYTES] __attribute__ ((aligned (16)));
+    pid_t *born = &making->starter->shared[making->index].born;
+    int flags = CLONE_PARENT | CLONE_PARENT_SETTID | SIGCHLD;
+
+    if (child_is_preloaded (making->starter, making->index, &making->look))
+        flags |= CLONE_VM | CLONE_VFORK;
+    ASAN_UNPOISON_MEMORY_REGION (stack, STACK_BYTES);
+    if (clone (run_rank, stack + STACK_BYTES, flags, making, born) >= 0)
+        return 0;
+    if (errno != EINVAL)
+        __atomic_store_n (born, -errno, __ATOMIC_RELEASE);
+    return errno;
+}
+
+_Noreturn static void run (struct starter *starter, size_t first, size_t count)
+{
+    static struct making making;
+
+    prctl (PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    if (getppid () != starter->keeper)
+        _exit (1);
+    making.starter = starter;
+    child_look (starter->spec, starter->spec->ranks[first].program,
+                &making.look);
+    for (size_t i = first; i < first + count; i++) {
+        making.index = i;
+        if (make (&making) == EINVAL)   /* a kernel that makes no such child */
+            _exit (1);
+    }
+    _exit (0);
+}
+
+pid_t spawn_batch (struct starter *starter, size_t first, size_t count)
+{
+    pid_t spawner = group_fork (starter->group_fd);
+
+    if (spawner == 0)
+        run (starter, first, count);
+    return spawner < 0 ? 0 : spawner;
+}
