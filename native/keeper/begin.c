@@ -1,6 +1,7 @@
 #include "begin.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include "clock.h"
@@ -9,9 +10,12 @@
 
 #define KEPT_OUTPUTS 64                 /* more would be many descriptors */
 
+_Static_assert (PACKET_FDS + 4 * BATCH_RANKS * BATCHES_MAX <= OUTBOX_FDS,
+                "begin_may leaves room for all batches");
+
 bool begin_may (const struct keeper *k)
 {
-    return !keeper_has_started_all (k) && !k->is_ending && !k->is_stopped
+    return !keeper_has_begun_all (k) && !k->is_ending && !k->is_stopped
            && !k->lacks_fds && k->n_batches < BATCHES_MAX
            && k->box.n_fds <= PACKET_FDS;
 }
@@ -24,6 +28,7 @@ static void fail (struct keeper *k, size_t index, enum step step, int error)
     struct report *report;
 
     k->ranks[index].state = RANK_ENDED;
+    k->tells_now = true;
     report = report_add (&k->box, REPORT_EXEC_FAILED, keeper_rank (k, index));
     report->value = error;
     report->step = (uint32_t) step;
@@ -47,26 +52,11 @@ static void report_start (struct keeper *k, size_t index)
         }
 }
 
-/* The rank has its own ends by now. */
-static void close_theirs (struct keeper *k, size_t index)
-{
-    struct streams *streams = &k->starter.streams[index];
-    int output = streams->theirs[1], error = streams->theirs[2];
-
-    if (index < KEPT_OUTPUTS)
-        streams->theirs[1] = streams->theirs[2] = -1;
-    streams_close_theirs (streams);
-    if (index < KEPT_OUTPUTS) {
-        streams->theirs[1] = output;
-        streams->theirs[2] = error;
-    }
-}
-
 void begin_drop_outputs (struct keeper *k)
 {
-    for (size_t i = 0; i < k->n_started && i < KEPT_OUTPUTS; i++)
+    for (size_t i = 0; i < k->n_begun && i < KEPT_OUTPUTS; i++)
         if (k->ranks[i].state == RANK_ENDED)
-            streams_close_theirs (&k->starter.streams[i]);
+            streams_close_outputs (&k->starter.streams[i]);
 }
 
 static void learn (struct keeper *k, size_t index)
@@ -77,16 +67,12 @@ static void learn (struct keeper *k, size_t index)
 
     if (rank->state != RANK_STARTING || rank->unix_pid > 0 || born == 0)
         return;
-    if (born < 0) {
-        fail (k, index, STEP_FORK, -born);
-        streams_close_ours (streams);
-        streams_close_theirs (streams);
-        return;
-    }
     rank->unix_pid = born;
     rank->pmi_fd = streams->theirs[3];
     report_start (k, index);
-    close_theirs (k, index);
+    streams_close_others (streams);     /* the rank has them by now */
+    if (index >= KEPT_OUTPUTS)
+        streams_close_outputs (streams);
     signal_pay (k, index);
 }
 
@@ -104,29 +90,69 @@ void begin_learn (struct keeper *k)
 
 /* --- making -------------------------------------------------------------- */
 
-/* By the keeper, which has not to wait for it. What is left at the job's end is
- * made no more. */
-static void fork_batch (struct keeper *k, const struct batch *batch)
+static bool is_made (const struct keeper *k, const struct batch *batch)
+{
+    for (size_t i = 0; i < batch->count; i++)
+        if (start_born (&k->starter, batch->first + i) == 0)
+            return false;
+    return true;
+}
+
+static bool has_spawners (const struct keeper *k)
+{
+    for (size_t i = 0; i < k->n_batches; i++)
+        if (k->batches[i].spawner > 0)
+            return true;
+    return false;
+}
+
+/* Fork the ranks that have no process. At the job's end none is made any more.
+ *   false   some may have one when spawners have ended, which count as well
+ */
+static bool fork_rest (struct keeper *k, const struct batch *batch)
 {
     for (size_t i = batch->first; i < batch->first + batch->count; i++) {
+        int error = 0;
+
         if (start_born (&k->starter, i) == 0 && !k->is_ending)
-            start_fork (&k->starter, i);
-        learn (k, i);
+            error = start_fork (&k->starter, i);
+        if (error == EAGAIN && has_spawners (k))
+            return false;
+        if (error == 0) {
+            learn (k, i);
+        } else {
+            fail (k, i, STEP_FORK, error);
+            streams_close (&k->starter.streams[i]);
+        }
     }
     k->lacks_fds = false;
-    k->is_batch_made = true;
+    k->tells_now = true;                /* the PCT can read the streams */
+    return true;
 }
 
 void begin_ended (struct keeper *k, pid_t child)
 {
-    for (size_t i = 0; i < k->n_batches; i++)
-        if (k->batches[i].spawner == child) {
-            struct batch batch = k->batches[i];
+    size_t n = 0;
 
-            k->batches[i] = k->batches[--k->n_batches];
-            fork_batch (k, &batch);
-            return;
-        }
+    for (size_t i = 0; i < k->n_batches; i++)
+        if (k->batches[i].spawner == child)
+            k->batches[i].spawner = 0;
+    for (size_t i = 0; i < k->n_batches; i++) {
+        struct batch *batch = &k->batches[i];
+
+        if (batch->spawner > 0
+            || (!is_made (k, batch) && has_spawners (k))
+            || !fork_rest (k, batch))
+            k->batches[n++] = *batch;
+    }
+    k->n_batches = n;
+}
+
+void begin_hurry (struct keeper *k)
+{
+    for (size_t i = 0; i < k->n_batches; i++)
+        if (k->batches[i].spawner > 0)
+            kill (k->batches[i].spawner, SIGKILL);
 }
 
 /* A rank that waits for no other finds its byte in the pipe, if it is held by
@@ -141,11 +167,12 @@ static void let_go_ahead (struct keeper *k)
         k->is_ahead = write (k->starter.go_writer, &go, 1) == 1;
 }
 
+/* Whether the ranks are begun in the same way. */
 static bool are_alike (const struct keeper *k, size_t one, size_t other)
 {
-    return k->spec->ranks[one].program == k->spec->ranks[other].program
-           && spawn_may_make (&k->starter, one)
-              == spawn_may_make (&k->starter, other);
+    return spawn_may_join (&k->starter, one, other)
+           || (!spawn_may_make (&k->starter, one)
+               && !spawn_may_make (&k->starter, other));
 }
 
 /* Batches on their way give descriptors back. */
@@ -155,19 +182,19 @@ static bool may_have_fds_later (const struct keeper *k, size_t n_waiting)
            && (k->n_batches > 0 || n_waiting > 0);
 }
 
-/* Make the streams of the next ranks of one kind. */
+/* Make the streams of the next ranks that are alike. */
 static struct batch next_batch (struct keeper *k)
 {
-    struct batch batch = { .first = k->n_started };
+    struct batch batch = { .first = k->n_begun };
 
-    while (batch.count < BATCH_RANKS && !keeper_has_started_all (k)) {
-        size_t index = k->n_started;
+    while (batch.count < BATCH_RANKS && !keeper_has_begun_all (k)) {
+        size_t index = k->n_begun;
 
         if (!are_alike (k, batch.first, index))
             break;
         if (start_make_streams (&k->starter, index)) {
             k->ranks[index].state = RANK_STARTING;
-            k->n_started++;
+            k->n_begun++;
             batch.count++;
             continue;
         }
@@ -175,7 +202,7 @@ static struct batch next_batch (struct keeper *k)
             k->lacks_fds = true;
         } else if (batch.count == 0) {  /* else it fails as the first of the next */
             fail (k, index, STEP_STREAMS, errno);
-            k->n_started++;
+            k->n_begun++;
         }
         break;
     }
@@ -186,7 +213,7 @@ void begin_some (struct keeper *k)
 {
     struct batch batch;
 
-    if (k->n_started == 0)
+    if (k->n_begun == 0)
         let_go_ahead (k);
     batch = next_batch (k);
     k->begun_ms = clock_ms ();
@@ -195,8 +222,6 @@ void begin_some (struct keeper *k)
     k->has_children = true;
     if (batch.count > 1 && spawn_may_make (&k->starter, batch.first))
         batch.spawner = spawn_batch (&k->starter, batch.first, batch.count);
-    if (batch.spawner > 0)
+    if (batch.spawner > 0 || !fork_rest (k, &batch))
         k->batches[k->n_batches++] = batch;
-    else
-        fork_batch (k, &batch);
 }

@@ -10,12 +10,16 @@ bool begin_may (const struct keeper *k);
 /* Start it: its ranks have streams then, and processes soon. */
 void begin_some (struct keeper *k);
 
-/* Learn which processes spawners have made by now, and report them. To be called
- * before anything that such a process has said or done is looked at. */
+/* Learn which processes spawners have made by now, and report them: before what
+ * such a process has said or done is looked at. */
 void begin_learn (struct keeper *k);
 
-/* A child that is no rank has ended. The keeper makes what a spawner has left. */
+/* A child that is no rank has ended. What spawners have left the keeper forks,
+ * when none is at work. */
 void begin_ended (struct keeper *k, pid_t child);
+
+/* Kill the spawners: the ranks are not to wait for files of the owner's. */
+void begin_hurry (struct keeper *k);
 
 /* The ends of these ranks are about to be reported. The keeper holds the writing
  * ends of the output of the first KEPT_OUTPUTS ranks until then: else the end of

@@ -123,7 +123,7 @@ void hold_take_messages (struct keeper *k)
 
     while ((n = read (k->starter.messages_fd, &m, sizeof (m))) > 0) {
         begin_learn (k);
-        if (n != sizeof (m) || m.index >= k->n_started
+        if (n != sizeof (m) || m.index >= k->n_begun
             || k->ranks[m.index].unix_pid == 0
             || k->ranks[m.index].state == RANK_ENDED)
             continue;

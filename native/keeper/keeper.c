@@ -135,7 +135,7 @@ static int held_back_ms (const struct keeper *k)
 {
     int64_t left_ms = 0;
 
-    if (k->is_ending)
+    if (k->is_ending || k->tells_now)
         return 0;
     if (k->n_held > 0 && k->n_held < k->spec->n_ranks && !k->is_go)
         left_ms = k->held_at_ms + HELD_TOGETHER_MS - clock_ms ();
@@ -152,6 +152,7 @@ static bool send_reports (struct keeper *k)
     if (held_back_ms (k) > 0)
         return true;
     begin_drop_outputs (k);
+    k->tells_now = false;
     return report_flush (&k->box);
 }
 
@@ -169,17 +170,18 @@ static int commands_wait_ms (const struct keeper *k)
 {
     int64_t left_ms = k->begun_ms + MAKE_WAIT_MS - clock_ms ();
 
-    if (keeper_has_started_all (k) && k->n_batches == 0)
+    if (keeper_has_begun_all (k) && k->n_batches == 0)
         return 0;
     return left_ms > 0 ? (int) left_ms : 0;
 }
 
-static int when_due (struct keeper *k)
+/* When the next thing is to be done that no descriptor tells of. */
+static int when_due (struct keeper *k, bool is_flushed, int wait_ms)
 {
-    int back_ms = held_back_ms (k), wait_ms = commands_wait_ms (k);
     int due_ms = sooner (look_when_due (k), signal_when_due (k));
 
-    due_ms = back_ms > 0 ? sooner (due_ms, back_ms) : due_ms;
+    if (is_flushed && k->box.first < k->box.count)
+        due_ms = sooner (due_ms, held_back_ms (k));
     return wait_ms > 0 ? sooner (due_ms, wait_ms) : due_ms;
 }
 
@@ -196,11 +198,11 @@ static bool wait_for_event (struct keeper *k, bool is_flushed)
           .events = POLLOUT },
         [N_OWN_FDS + TERMINAL_FDS - 1] = { .fd = -1 },
     };
-    int timeout_ms = -1, n;
+    int timeout_ms = -1, wait_ms = commands_wait_ms (k), n;
 
     if (!is_flushed)
         fds[0].events |= POLLOUT;
-    if (!k->is_ending && commands_wait_ms (k) == 0)
+    if (!k->is_ending && wait_ms == 0)
         fds[0].events |= POLLIN;
     if (k->is_ending) {
         timeout_ms = k->has_children ? k->kill_wait_ms : 0;
@@ -209,7 +211,7 @@ static bool wait_for_event (struct keeper *k, bool is_flushed)
     } else if (is_flushed && begin_may (k)) {
         timeout_ms = 0;
     } else {
-        timeout_ms = when_due (k);
+        timeout_ms = when_due (k, is_flushed, wait_ms);
     }
     terminal_poll (&k->starter.terminal, fds + N_OWN_FDS);
     n = poll (fds, N_OWN_FDS + TERMINAL_FDS, timeout_ms);
@@ -252,7 +254,7 @@ _Noreturn void keeper_main (void)
     for (;;) {
         /* Every rank and all that they started are gone: leave without
          * waiting for a command of the PCT. */
-        if (keeper_has_started_all (&k) && !k.has_children)
+        if (keeper_has_begun_all (&k) && !k.has_children)
             leave (&k);
         is_flushed = send_reports (&k);
         if (k.is_ending) {
@@ -263,10 +265,6 @@ _Noreturn void keeper_main (void)
         } else if (is_flushed && begin_may (&k)) {
             begin_some (&k);
             wait_for_company (&k);
-        }
-        if (k.is_batch_made) {          /* the PCT can read its streams */
-            is_flushed = report_flush (&k.box);
-            k.is_batch_made = false;
         }
         has_waited = wait_for_event (&k, is_flushed);
         reap_children (&k);

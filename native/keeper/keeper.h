@@ -50,7 +50,7 @@ struct rank {
 
 /* Ranks [first, first + count), which a spawner makes (start/spawn.h). */
 struct batch {
-    pid_t spawner;
+    pid_t spawner;                      /* 0: it has left some to the keeper */
     size_t first, count;
 };
 
@@ -58,12 +58,12 @@ struct keeper {
     struct spec *spec;
     struct starter starter;
     struct rank *ranks;
-    size_t n_started;                   /* ranks [0, n_started) have streams, or failed */
+    size_t n_begun;                     /* ranks [0, n_begun) got streams, or failed */
     struct batch batches[BATCHES_MAX];
     size_t n_batches;
-    bool is_batch_made;                 /* one more is; its start is to be told */
+    bool tells_now;                     /* no report waits for others */
     int64_t begun_ms;                   /* monotonic: the last batch so far */
-    bool lacks_fds;                     /* until a batch has been made */
+    bool lacks_fds;                     /* until one of the batches is made */
     size_t n_held;                      /* came to their entry */
     int64_t held_at_ms;                 /* monotonic: the first of them */
     int64_t ended_at_ms;                /* the first whose end is to be sent */
@@ -92,9 +92,9 @@ static inline uint32_t keeper_rank (const struct keeper *k, size_t index)
     return k->spec->ranks[index].rank;
 }
 
-static inline bool keeper_has_started_all (const struct keeper *k)
+static inline bool keeper_has_begun_all (const struct keeper *k)
 {
-    return k->n_started == k->spec->n_ranks;
+    return k->n_begun == k->spec->n_ranks;
 }
 
 static inline uint64_t keeper_signal_bit (int signo)

@@ -62,7 +62,7 @@ static void look_below (struct keeper *k, size_t index)
 /* Look at the first living rank: the others mostly run the same program. */
 static void look (struct keeper *k)
 {
-    for (size_t i = 0; i < k->n_started; i++)
+    for (size_t i = 0; i < k->n_begun; i++)
         if (k->ranks[i].state == RANK_RELEASED) {
             if (!look_at_rank (k, i))
                 look_below (k, i);

@@ -11,12 +11,11 @@
 #include "mapped.h"
 #include "trace.h"
 
-static size_t find (struct keeper *k, pid_t unix_pid)
+static size_t find (const struct keeper *k, pid_t unix_pid)
 {
     size_t i;
 
-    begin_learn (k);
-    for (i = 0; i < k->n_started; i++)
+    for (i = 0; i < k->n_begun; i++)
         if (k->ranks[i].unix_pid == unix_pid
             && k->ranks[i].state != RANK_ENDED)
             break;
@@ -82,20 +81,22 @@ void reap_children (struct keeper *k)
     pid_t child;
 
     while ((child = wait4 (-1, &wait_status, WNOHANG | __WALL, &used)) > 0) {
+        begin_learn (k);
         index = find (k, child);
         if (WIFSTOPPED (wait_status)) {         /* only what we trace */
             if (!trace_dying (k, child, wait_status)
-                && trace_stopped (child, wait_status) && index < k->n_started)
+                && trace_stopped (child, wait_status) && index < k->n_begun)
                 hold_at_entry (k, index, HELD_TRACE);
             continue;
         }
         if (k->n_dying > 0)
             k->n_dying--;
-        if (index < k->n_started)
+        if (index < k->n_begun)
             report_ended (k, index, wait_status, &used);
         else
             begin_ended (k, child);
     }
     if (child < 0 && errno == ECHILD)
         k->has_children = false;
+    begin_learn (k);
 }

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <signal.h>
 
+#include "begin.h"
 #include "clock.h"
 #include "descend.h"
 #include "reap.h"
@@ -81,6 +82,16 @@ void signal_obey (struct keeper *k, uint32_t rank, int signo)
     }
 }
 
+/* What stops or continues a rank undoes the other. */
+static void owe (struct rank *rank, int signo)
+{
+    if (signo == SIGSTOP)
+        rank->owed &= ~keeper_signal_bit (SIGCONT);
+    if (signo == SIGCONT)
+        rank->owed &= ~keeper_signal_bit (SIGSTOP);
+    rank->owed |= keeper_signal_bit (signo);
+}
+
 static void send_or_owe (struct keeper *k, size_t index, int signo)
 {
     struct rank *rank = &k->ranks[index];
@@ -90,15 +101,16 @@ static void send_or_owe (struct keeper *k, size_t index, int signo)
             k->hang_up_ms = clock_ms () + HANG_UP_AGAIN_MS;
         note_sent (rank, signo);
         send_to_rank (k, index, signo);
-    } else if (rank->state != RANK_ENDED && signo != SIGSTOP
-               && signo != SIGCONT) {
-        rank->owed |= keeper_signal_bit (signo);
+    } else if (rank->state != RANK_ENDED) {
+        owe (rank, signo);
     }
 }
 
 /* Until a group's leader is reaped no other process can get its number. */
 void signal_ranks (struct keeper *k, uint32_t rank, int signo)
 {
+    if (signo == SIGTERM || signo == SIGINT || signo == SIGKILL)
+        begin_hurry (k);
     reap_children (k);
     for (size_t i = 0; i < k->spec->n_ranks; i++)
         if (rank == ALL_RANKS || rank == keeper_rank (k, i))
@@ -126,7 +138,7 @@ int signal_when_due (struct keeper *k)
     if (left_ms > 0)
         return (int) left_ms;
     k->hang_up_ms = 0;
-    for (size_t i = 0; i < k->n_started; i++)
+    for (size_t i = 0; i < k->n_begun; i++)
         if (is_alive (k, i))
             hang_up (k, i);
     return -1;
@@ -147,7 +159,7 @@ void signal_kill_rest (struct keeper *k, bool has_waited)
     /* Stop whole groups first, by one call each: while hundreds of processes
      * compute, a walk over them gets little of the processor. */
     signal_ranks (k, ALL_RANKS, SIGSTOP);
-    for (size_t i = 0; i < k->n_started; i++)
+    for (size_t i = 0; i < k->n_begun; i++)
         if (is_alive (k, i))
             note_sent (&k->ranks[i], SIGKILL);
     if ((k->n_dying = descend_kill (NULL, 0)) == 0)

@@ -10,8 +10,8 @@
 /* Send a signal to one rank or to ALL_RANKS: to the process group where the
  * signal is for all of it (spread.h) or the rank has RANK_SIGNALS_GROUP, else to
  * the rank's process alone. Ranks that have ended by now are reaped first: this
- * signal is not what ended them. A rank that has no process yet is owed it, but
- * for SIGSTOP and SIGCONT, which its maker gets. */
+ * signal is not what ended them. A rank that has no process yet is owed it, and
+ * what is to end ranks ends the wait for their files. */
 void signal_ranks (struct keeper *k, uint32_t rank, int signo);
 
 /* Send what is owed to a rank that has a process now. */

@@ -108,7 +108,7 @@ static struct rank *rank_of (struct keeper *k, pid_t thread, char *status)
     if (!read_status (thread, status))
         return NULL;
     leader = (pid_t) field (status, "\nTgid:", 10);
-    for (size_t i = 0; i < k->n_started; i++)
+    for (size_t i = 0; i < k->n_begun; i++)
         if (k->ranks[i].unix_pid == leader
             && k->ranks[i].state == RANK_RELEASED)
             return &k->ranks[i];
@@ -158,7 +158,7 @@ bool trace_dying (struct keeper *k, pid_t thread, int wait_status)
 
 void trace_let_die (struct keeper *k, uint32_t rank)
 {
-    for (size_t i = 0; i < k->n_started; i++) {
+    for (size_t i = 0; i < k->n_begun; i++) {
         struct rank *each = &k->ranks[i];
 
         if (keeper_rank (k, i) != rank || each->dying_of == 0

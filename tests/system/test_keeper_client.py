@@ -45,9 +45,11 @@ def test_a_keeper_of_a_client_runs_ranks_below_it(start: Start) -> None:
     code = "import os; print(os.getppid(), open(f'/proc/{os.getppid()}/stat').read().split()[3])"
     job, client = start(make_spec((sys.executable, "-S", "-c", code), ranks=2))
     with job:
+        job.wait_held()
+        keeper = job.keeper.unix_pid  # until it has ended
         job.run()
         for rank in range(2):
-            assert job.text(rank).split() == [str(job.keeper.unix_pid), str(client.process.pid)]
+            assert job.text(rank).split() == [str(keeper), str(client.process.pid)]
         job.run_until(lambda: not client.spawner.has_keepers, "the keeper's end")
     assert client.process.poll() is None
 

@@ -196,6 +196,15 @@ def test_a_node_without_descriptors_says_so_for_each_rank_that_has_none(build: B
         }
 
 
+def test_the_only_rank_that_has_no_descriptors_is_told_at_once(build: Build) -> None:
+    spec = make_spec(("/bin/true",))
+    with Job(spec, keeper=confined(build, "-DOPEN_FILES=13")) as job:
+        job.wait_ended()
+        (failure,) = job.of(ExecFailed)
+        assert isinstance(failure, ExecFailed)
+        assert (failure.errno, failure.step) == (errno.EMFILE, ExecStep.STREAMS)
+
+
 @needs_root
 def test_a_user_without_processes_is_told(build: Build) -> None:
     before = resource.getrlimit(resource.RLIMIT_NPROC)

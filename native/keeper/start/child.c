@@ -318,17 +318,27 @@ _Noreturn static void exec (const struct child *child, char **environment)
     fail (child, fault.step, fault.error, fault.path);
 }
 
-void child_look (const struct spec *spec, const struct spec_program *program,
-                 struct child_look *look)
+void child_enter (const struct spec *spec, const struct spec_program *program,
+                  struct child_look *look)
 {
-    memset (look, 0, sizeof (*look));
+    look->chdir_error = 0;
     remote_learn_owners (spec);
     if (*program->cwd && chdir (program->cwd) != 0)
         look->chdir_error = errno;
-    else
+}
+
+void child_look (const struct spec_program *program, struct child_look *look)
+{
+    look->is_refused = look->takes_preload = false;
+    if (look->chdir_error == 0)
         look->is_refused = !inspect_program (program->path,
                                              &look->takes_preload,
                                              &look->fault);
+}
+
+bool child_opens_files (const struct spec_rank *rank)
+{
+    return rank->flags & RANK_HAS_FILES || restart_of (rank);
 }
 
 static bool has (const struct spec_strings *environment, const char *name)
@@ -367,9 +377,11 @@ void child_run (const struct starter *starter, size_t index,
     take_signals (&child);
     take_streams (&child);
     take_processors (&child);
-    if (!look)
-        child_look (starter->spec, rank->program, &own);
-    look = look ? look : &own;
+    if (!look) {
+        child_enter (starter->spec, rank->program, &own);
+        child_look (rank->program, &own);
+        look = &own;
+    }
     if (look->chdir_error != 0)
         fail (&child, STEP_CHDIR, look->chdir_error, rank->program->cwd);
     take_files (&child);

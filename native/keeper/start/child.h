@@ -7,25 +7,32 @@
 #include "inspect.h"
 #include "start.h"
 
-/* What a look at a program has found. */
+/* What is known of a rank's program before its process is there. */
 struct child_look {
-    int chdir_error;                    /* its directory: errno; 0: we are in it */
+    int chdir_error;                    /* 0: this is its directory; errno */
     bool is_refused;                    /* `fault` says why */
     bool takes_preload;
     struct inspect_fault fault;
 };
 
-/* Go to the program's directory and look at its file. This may wait. */
-void child_look (const struct spec *spec, const struct spec_program *program,
-                 struct child_look *look);
+/* Go to the program's directory. This may wait. */
+void child_enter (const struct spec *spec, const struct spec_program *program,
+                  struct child_look *look);
+
+/* Look at the program's file, in the directory. This may wait. */
+void child_look (const struct spec_program *program, struct child_look *look);
 
 /* Whether a rank will be held by the hold library, and so execs its program
  * without waiting for the keeper. */
 bool child_is_preloaded (const struct starter *starter, size_t index,
                          const struct child_look *look);
 
-/* Become the rank. Does not return. `look` is what the maker of this process
- * has seen of its program, in whose directory it is; NULL: it has not looked. */
+/* Whether a rank opens files of the owner's before its exec. */
+bool child_opens_files (const struct spec_rank *rank);
+
+/* Become the rank. Does not return. It may run in the memory of a spawner, for
+ * which it leaves nothing locked; what it writes there the next rank finds.
+ * `look`: what the spawner knows; NULL: this process goes and looks itself. */
 _Noreturn void child_run (const struct starter *starter, size_t index,
                           const struct child_look *look);
 

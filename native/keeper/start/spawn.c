@@ -1,8 +1,8 @@
 #include "spawn.h"
 
-#include <errno.h>
 #include <sched.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -31,7 +31,15 @@ bool spawn_may_make (const struct starter *starter, size_t index)
 
     return starter->may_preload && rank->program->hold != HOLD_TRACE
            && rank->program->hold != HOLD_BEFORE_EXEC
-           && !(rank->flags & (RANK_HAS_FILES | RANK_HAS_TERMINAL));
+           && !(rank->flags & RANK_HAS_TERMINAL) && !child_opens_files (rank);
+}
+
+bool spawn_may_join (const struct starter *starter, size_t one, size_t other)
+{
+    const struct spec_rank *ranks = starter->spec->ranks;
+
+    return spawn_may_make (starter, one) && spawn_may_make (starter, other)
+           && strcmp (ranks[one].program->cwd, ranks[other].program->cwd) == 0;
 }
 
 static int run_rank (void *argument)
@@ -41,9 +49,9 @@ static int run_rank (void *argument)
     child_run (making->starter, making->index, &making->look);
 }
 
-/* A rank that will wait for the keeper before its exec has memory of its own.
- * The kernel writes the process id before the process runs. */
-static int make (struct making *making)
+/* A rank that turns out to wait for the keeper has memory of its own. The kernel
+ * writes the process id before the process runs. */
+static bool make (struct making *making)
 {
     static char stack[STACK_BYTES] __attribute__ ((aligned (16)));
     pid_t *born = &making->starter->shared[making->index].born;
@@ -52,26 +60,27 @@ static int make (struct making *making)
     if (child_is_preloaded (making->starter, making->index, &making->look))
         flags |= CLONE_VM | CLONE_VFORK;
     ASAN_UNPOISON_MEMORY_REGION (stack, STACK_BYTES);
-    if (clone (run_rank, stack + STACK_BYTES, flags, making, born) >= 0)
-        return 0;
-    if (errno != EINVAL)
-        __atomic_store_n (born, -errno, __ATOMIC_RELEASE);
-    return errno;
+    return clone (run_rank, stack + STACK_BYTES, flags, making, born) >= 0;
 }
 
+/* At the first rank that it cannot make it ends. */
 _Noreturn static void run (struct starter *starter, size_t first, size_t count)
 {
-    static struct making making;
+    const struct spec_program *program = NULL;
+    struct making making = { .starter = starter };
 
     prctl (PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     if (getppid () != starter->keeper)
         _exit (1);
-    making.starter = starter;
-    child_look (starter->spec, starter->spec->ranks[first].program,
-                &making.look);
+    child_enter (starter->spec, starter->spec->ranks[first].program,
+                 &making.look);
     for (size_t i = first; i < first + count; i++) {
         making.index = i;
-        if (make (&making) == EINVAL)   /* a kernel that makes no such child */
+        if (program != starter->spec->ranks[i].program) {
+            program = starter->spec->ranks[i].program;
+            child_look (program, &making.look);
+        }
+        if (!make (&making))
             _exit (1);
     }
     _exit (0);

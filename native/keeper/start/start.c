@@ -13,7 +13,6 @@
 #include "../mapped.h"
 #include "child.h"
 
-
 /* The loader only warns of a preload that it can not map, and the program
  * would run on, not held. So map it here first, with the owner's rights; and
  * take no path that the loader would read as something else. */
@@ -65,7 +64,7 @@ const char *start_prepare (struct starter *starter, const struct spec *spec)
                          ? claim_make_file (spec->n_ranks) : -1;
     starter->shared = mmap (NULL, spec->n_ranks * sizeof (struct shared),
                             PROT_READ | PROT_WRITE,
-                            MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+                            MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     if (starter->shared == MAP_FAILED)
         return "shared memory";
     starter->streams = calloc (spec->n_ranks, sizeof (struct streams));
@@ -85,19 +84,21 @@ bool start_make_streams (struct starter *starter, size_t index)
                                   rank->window))
         return true;
     error = errno;
-    streams_close_ours (streams);
-    streams_close_theirs (streams);
+    streams_close (streams);
     errno = error;
     return false;
 }
 
-void start_fork (struct starter *starter, size_t index)
+int start_fork (struct starter *starter, size_t index)
 {
     pid_t child = group_fork (starter->group_fd);
 
+    if (child < 0)
+        return errno;
     if (child == 0)
         child_run (starter, index, NULL);
-    starter->shared[index].born = child < 0 ? -errno : child;
+    starter->shared[index].born = child;
+    return 0;
 }
 
 pid_t start_born (const struct starter *starter, size_t index)

@@ -1,12 +1,10 @@
 /* start.h - bring a rank's process from fork to the entry of user code.
  *
- * The keeper only forks; the child does all that may wait for the owner's
- * files: directory, inspection, exec. It says how it got on in messages on
- * one pipe. The words of `gate`, in memory shared with the children, are the
- * keeper's answer to those that have not exec'd.
- *
- * A rank is forked by the keeper itself, or with others by a spawner (spawn.h),
- * which tells the process id by the same memory.
+ * The keeper only forks; its children do all that may wait for the owner's
+ * files: directory, inspection, exec. A child is a rank, or a spawner that makes
+ * several (spawn.h) and writes their process ids to memory shared with the
+ * keeper. A rank says how it got on in messages on one pipe; its `gate`, in
+ * that memory, is the keeper's answer to one that has not exec'd.
  */
 #ifndef YOD_KEEPER_START_H
 #define YOD_KEEPER_START_H
@@ -46,7 +44,7 @@ struct starter {
 /* What the keeper and the makers of ranks tell each other. */
 struct shared {
     uint32_t gate;                      /* enum gate */
-    pid_t born;                         /* 0: not yet; below: -errno */
+    pid_t born;                         /* the process; 0: not yet */
 };
 
 /* Make the pipes and the shared memory. NULL, or what can not be made. */
@@ -57,11 +55,10 @@ const char *start_prepare (struct starter *starter, const struct spec *spec);
  */
 bool start_make_streams (struct starter *starter, size_t index);
 
-/* Fork the process of a rank that has streams. */
-void start_fork (struct starter *starter, size_t index);
+/* Fork the process of a rank that has streams. 0, or errno. */
+int start_fork (struct starter *starter, size_t index);
 
-/* The rank's process id, 0 while it has none; or the errno of its fork, below
- * zero. */
+/* The rank's process id; 0: it has none yet. */
 pid_t start_born (const struct starter *starter, size_t index);
 
 /* Answer a child that waits at the gate. */

@@ -11,26 +11,32 @@
 
 #define LISTEN_BACKLOG 4096
 
-static void close_ends (int ends[4])
+static void drop (int *fd)
 {
-    for (int i = 0; i < 4; i++) {
-        if (ends[i] >= 0)
-            close (ends[i]);
-        ends[i] = -1;
-    }
+    if (*fd >= 0)
+        close (*fd);
+    *fd = -1;
 }
 
-void streams_close_theirs (struct streams *streams)
+void streams_close_outputs (struct streams *streams)
 {
-    close_ends (streams->theirs);
-    if (streams->listener >= 0)
-        close (streams->listener);
-    streams->listener = -1;
+    drop (&streams->theirs[1]);
+    drop (&streams->theirs[2]);
 }
 
-void streams_close_ours (struct streams *streams)
+void streams_close_others (struct streams *streams)
 {
-    close_ends (streams->ours);
+    drop (&streams->theirs[0]);
+    drop (&streams->theirs[3]);
+    drop (&streams->listener);
+}
+
+void streams_close (struct streams *streams)
+{
+    for (int i = 0; i < 4; i++)
+        drop (&streams->ours[i]);
+    streams_close_outputs (streams);
+    streams_close_others (streams);
 }
 
 /* Our end of a rank's pipe does not block; the rank's own end does. */
@@ -96,8 +102,7 @@ bool streams_make (struct streams *streams, uint32_t flags, uint32_t nid)
         && (!(flags & RANK_WANTS_PMI) || make_pmi (streams) == 0))
         return true;
     error = errno;
-    streams_close_ours (streams);
-    streams_close_theirs (streams);
+    streams_close (streams);
     errno = error;
     return false;
 }

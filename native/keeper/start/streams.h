@@ -28,8 +28,11 @@ bool streams_make (struct streams *streams, uint32_t flags, uint32_t nid);
 bool streams_join_terminal (struct streams *streams, struct terminal *terminal,
                             size_t index, uint32_t window);
 
-/* Close what the rank alone needs, and what is for the PCT. */
-void streams_close_theirs (struct streams *streams);
-void streams_close_ours (struct streams *streams);
+/* Close the rank's ends: of its output, and all the others. */
+void streams_close_outputs (struct streams *streams);
+void streams_close_others (struct streams *streams);
+
+/* Close all. */
+void streams_close (struct streams *streams);
 
 #endif
