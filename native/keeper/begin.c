@@ -90,10 +90,16 @@ void begin_learn (struct keeper *k)
 
 /* --- making -------------------------------------------------------------- */
 
+static bool is_to_be_made (const struct keeper *k, size_t index)
+{
+    return k->ranks[index].state == RANK_STARTING
+           && start_born (&k->starter, index) == 0;
+}
+
 static bool is_made (const struct keeper *k, const struct batch *batch)
 {
     for (size_t i = 0; i < batch->count; i++)
-        if (start_born (&k->starter, batch->first + i) == 0)
+        if (is_to_be_made (k, batch->first + i))
             return false;
     return true;
 }
@@ -114,7 +120,7 @@ static bool fork_rest (struct keeper *k, const struct batch *batch)
     for (size_t i = batch->first; i < batch->first + batch->count; i++) {
         int error = 0;
 
-        if (start_born (&k->starter, i) == 0 && !k->is_ending)
+        if (is_to_be_made (k, i) && !k->is_ending)
             error = start_fork (&k->starter, i);
         if (error == EAGAIN && has_spawners (k))
             return false;
