@@ -62,8 +62,24 @@ def _nothing(name: str) -> str:
     return ""
 
 
+class Table:
+    """Options by their names, for many command lines.
+
+    Attributes:
+        by_name: each by all of its spellings, without dashes.
+        takes_value: by the first spelling of each.
+    """
+
+    def __init__(self, options: Iterable[Option]) -> None:
+        options = tuple(options)
+        self.by_name = {name.lstrip("-"): each for each in options for name in each.spellings}
+        self.takes_value = {each.spellings[0]: each.takes_value for each in options}
+
+
 def expand(
-    argv: Sequence[str], options: Iterable[Option], elsewhere: Callable[[str], str] = _nothing
+    argv: Sequence[str],
+    options: Iterable[Option] | Table,
+    elsewhere: Callable[[str], str] = _nothing,
 ) -> list[str]:
     """The same words with every option in its full spelling.
 
@@ -75,7 +91,7 @@ def expand(
         UsageError: an option is unknown, ambiguous, lacks its value or has an empty
             one, or has one that it does not take.
     """
-    by_name = {name.lstrip("-"): option for option in options for name in option.spellings}
+    by_name = (options if isinstance(options, Table) else Table(options)).by_name
     words = list(argv)
     expanded: list[str] = []
     while words and words[0].startswith("-") and words[0] not in ("-", "--"):
@@ -103,7 +119,9 @@ def expand(
 
 
 def parse(
-    argv: Sequence[str], options: Sequence[Option], elsewhere: Callable[[str], str] = _nothing
+    argv: Sequence[str],
+    options: Iterable[Option] | Table,
+    elsewhere: Callable[[str], str] = _nothing,
 ) -> tuple[dict[str, list[str]], list[str]]:
     """Read a command line; for a command whose start must be quick.
 
@@ -114,8 +132,9 @@ def parse(
     Raises:
         UsageError: as :func:`expand`.
     """
-    takes_value = {option.spellings[0]: option.takes_value for option in options}
-    words = expand(argv, options, elsewhere)
+    table = options if isinstance(options, Table) else Table(options)
+    takes_value = table.takes_value
+    words = expand(argv, table, elsewhere)
     given: dict[str, list[str]] = {}
     while words and words[0] in takes_value:
         name = words.pop(0)

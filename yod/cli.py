@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 from collections.abc import MutableMapping
+from functools import cache
 
 from native import options
 from native.allocated import HOOKS_VARIABLE
@@ -142,11 +143,18 @@ def parse(
         UsageError: it is none.
     """
     site = _site_options(environment)
-    given, words = options.parse(argv, (*OPTIONS, *site.values()), explain_option)
+    known = (*OPTIONS, *site.values()) if site else _table()
+    given, words = options.parse(argv, known, explain_option)
     for variable, option in site.items():
         if values := given.pop(option.spellings[0], None):
             environment[variable.encode()] = os.fsencode(values[-1] or "1")
     return given, words
+
+
+@cache
+def _table() -> options.Table:
+    """Of yod's own options."""
+    return options.Table(OPTIONS)
 
 
 def _taken(argv: list[str], given: dict[str, list[str]]) -> str:

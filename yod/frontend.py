@@ -375,7 +375,8 @@ def _members(
         raise ProgramNotFoundError(f"{error}{_meant(program, given)}") from None
     if not image.is_load_file(path):
         text = _other_program(program, arguments)
-        return from_command_line(size, nodes, tuple(words), shape), [text] if text else []
+        members = from_command_line(size, nodes, tuple(words), shape, path)
+        return members, [text] if text else []
     if arguments:
         raise UsageError(
             f"{shown(program)} is a load file (it has no execute permission): no arguments"

@@ -90,7 +90,8 @@ Errand = Prepare | Submit | Find | Read | Share | Remove
 
 
 class Launch(Struct, frozen=True, tag=True):
-    """The launch is prepared."""
+    """The launch is prepared. How long that took the server knows: it is zero here, so that the
+    same command again has the same answer."""
 
     prepared: Prepared
 
@@ -153,6 +154,8 @@ class Line:
 
     def __init__(self, connection: _socket.socket) -> None:
         self.connection = connection
+        self._last = b"", b""  # an answer; in a loop of a shell it comes again
+        self._last_answer: Answer = Nothing()
 
     def send(self, message: Errand | Answer, fds: tuple[int, ...] = ()) -> None:
         """Send a message with descriptors, which stay the caller's.
@@ -185,7 +188,15 @@ class Line:
     def receive_answer(self) -> tuple[Answer, tuple[int, ...]] | None:
         """What a helper has answered; None: it has ended."""
         received = self._receive()
-        return received and (_decoded(received[0], received[1], _answers), received[2])
+        if received is None:
+            return None
+        flag, data, fds = received
+        if len(data) > INLINE_BYTES:  # too much to be kept
+            return _decoded(flag, data, _answers), fds
+        if (flag, data) != self._last:
+            self._last_answer = _decoded(flag, data, _answers)
+            self._last = flag, data
+        return self._last_answer, fds
 
     def _receive(self) -> tuple[bytes, bytes, tuple[int, ...]] | None:
         packet, fds, is_cut = unixsockets.receive(self.connection, INLINE_BYTES + 1, FDS_MAX)

@@ -67,6 +67,7 @@ class _Helper:
     def __init__(self) -> None:
         self._sources = _Sources()
         self._environment = dict(os.environb)  # of this process
+        self._variables: tuple[bytes, ...] | None = None  # that it was made of
 
     def do(self, errand: errands.Errand, fds: tuple[int, ...]) -> tuple[Answer, tuple[int, ...]]:
         """One errand.
@@ -110,7 +111,9 @@ class _Helper:
             prepared = frontend.prepare(chosen, words, invocation)
             # yod-cold tries again, too: each try is a launch of its own. And it marks files.
             is_cold = prepared.plan.options.retries or _marks_files(prepared)
-            return errands.Nothing() if is_cold else errands.Launch(prepared)
+            return (
+                errands.Nothing() if is_cold else errands.Launch(replace(prepared, resolve_s=0.0))
+            )
         except YodError as error:
             return errands.NoLaunch(str(error), error.exit_status)
 
@@ -131,12 +134,8 @@ class _Helper:
         size = min(os.fstat(strings_fd).st_size, client.INVOCATION_MAX_BYTES + 1)
         data = os.pread(strings_fd, size, 0)
         strings = client_codec.decode_strings(data, given.arguments, given.variables)
-        environment: dict[bytes, bytes] = {}
-        for entry in strings.variables:
-            name, equals, value = entry.partition(b"=")
-            if equals and name:
-                environment.setdefault(name, value)  # as the C library finds it
-        self._set_environment(environment)
+        if strings.variables != self._variables:
+            self._set_environment(strings.variables)
         os.fchdir(directory_fd)
         try:
             directory = os.getcwd()
@@ -144,7 +143,7 @@ class _Helper:
             directory = ""
         return Invocation(
             words=tuple(map(os.fsdecode, strings.arguments)),
-            environment=environment,
+            environment=self._environment,
             directory=directory,
             umask=given.umask,
             limits=given.limits,
@@ -152,13 +151,19 @@ class _Helper:
             processors=given.processors,
         )
 
-    def _set_environment(self, environment: dict[bytes, bytes]) -> None:
+    def _set_environment(self, variables: tuple[bytes, ...]) -> None:
         """Give this process an environment; most variables are as in the last one."""
+        environment: dict[bytes, bytes] = {}
+        for entry in variables:
+            name, equals, value = entry.partition(b"=")
+            if equals and name:
+                environment.setdefault(name, value)  # as the C library finds it
         before, self._environment = self._environment, environment
         for name in before.keys() - environment.keys():
             del os.environb[name]
         for name, value in environment.items() - before.items():
             os.environb[name] = value
+        self._variables = variables
 
 
 def _read(path: bytes, size: int) -> int:

@@ -7,6 +7,8 @@ import errno
 import os
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from native.errors import PeerProtocolError, YodError
 from native.host import unixsockets
 from native.limits import Limits
@@ -83,6 +85,7 @@ class ClientSession:
         self._given: Given | None = None
         self._fds: tuple[int, ...] = ()
         self._ticket: Ticket | None = None
+        self._asked_at = 0.0
         self._front: ClientFront | None = None
         self._launching: Launching | None = None
         self._unix_pid = unix_pid
@@ -163,7 +166,8 @@ class ClientSession:
         self._ticket = None
         match answer:
             case errands.Launch(prepared):
-                self.handle(events.Ready(prepared))
+                took_s = self._reactor.monotonic() - self._asked_at
+                self.handle(events.Ready(replace(prepared, resolve_s=took_s)))
             case errands.NoLaunch(text, exit_status):
                 self.handle(events.Refused(text, exit_status))
             case errands.Nothing():
@@ -236,6 +240,7 @@ class ClientSession:
                 raise AssertionError(f"no case for {action!r}")
 
     def _ask(self, errand: errands.Errand) -> None:
+        self._asked_at = self._reactor.monotonic()
         self._ticket = self._helpers.ask(errand, self._fds, self._answered)
 
     def _begin(self, prepared: Prepared) -> None:

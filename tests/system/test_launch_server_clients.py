@@ -189,3 +189,13 @@ def test_with_a_log_whose_path_is_too_long(server: OwnServer, length: int):
     path = "/" * length
     done = finish(server.start_warm("-sz", "1", "true", env={"LOGFILENAME": path}))
     assert done.status == 0 and "file name too long" in done.err.lower(), done.err[-200:]
+
+
+def test_each_launch_has_the_variables_and_the_directory_of_its_own_client(
+    server: OwnServer, tmp_path
+):
+    """Those of the launch before are not taken for them, however alike the two are."""
+    echo = ("sh", "-c", 'echo "${OF_THE_CLIENT-none} $(pwd)"')
+    for value, place in (("1", "/"), ("1", tmp_path), ("2", "/"), (None, "/"), ("1", "/")):
+        yod = server.start_warm(*echo, env={"OF_THE_CLIENT": value}, cwd=place)
+        assert finish(yod) == Done(0, f"{value or 'none'} {place}\n", "")

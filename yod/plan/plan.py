@@ -159,11 +159,13 @@ class Member(Struct, frozen=True):
 
     Attributes:
         origin: ``file:line`` for messages; empty: the command line.
+        path: of the program, where it has been found; empty: it is still to be.
     """
 
     spec: NodeSpec
     words: tuple[str, ...]  # program, arguments
     origin: str = ""
+    path: str = ""
 
 
 class Plan(Struct, frozen=True):
@@ -236,9 +238,10 @@ def from_command_line(
     nodes: tuple[int, ...] | None,
     words: tuple[str, ...],
     shape: Shape = ANY,
+    path: str = "",
 ) -> list[Member]:
     """The one member of a launch without a load file."""
-    return [Member(spec_of(size, nodes, "", shape), words)]
+    return [Member(spec_of(size, nodes, "", shape), words, path=path)]
 
 
 def from_load_file(

@@ -41,3 +41,23 @@ def test_a_name_comes_as_it_was(ends: tuple[Line, Line], name: str, length: int)
     for errand in asked:
         ends[1].send(errand)
         assert ends[0].receive_errand() == (errand, ())
+
+
+def test_an_answer_that_comes_again_is_read_once(ends: tuple[Line, Line]) -> None:
+    prepared = Prepared(plan(3), b"", Limits(), "", None, "", Records())
+    answers = []
+    for answer in (errands.Launch(prepared), errands.Launch(prepared), errands.NoLaunch("no", 1)):
+        ends[0].send(answer)
+        received = ends[1].receive_answer()
+        assert received == (answer, ())
+        answers.append(received[0])
+    assert answers[0] is answers[1]
+
+
+def test_the_same_bytes_that_are_escaped_are_another_answer(ends: tuple[Line, Line]) -> None:
+    """A NUL before a letter is itself in the one, and stands for a byte in the other."""
+    plain = errands.NoLaunch("\0\xe9", 1)
+    escaped = errands.NoLaunch("\udce9", 1)
+    for answer in (plain, escaped, plain):
+        ends[0].send(answer)
+        assert ends[1].receive_answer() == (answer, ())
