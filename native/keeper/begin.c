@@ -28,7 +28,7 @@ static void fail (struct keeper *k, size_t index, enum step step, int error)
     struct report *report;
 
     k->ranks[index].state = RANK_ENDED;
-    k->tells_now = true;
+    k->flushes_now = true;
     report = report_add (&k->box, REPORT_EXEC_FAILED, keeper_rank (k, index));
     report->value = error;
     report->step = (uint32_t) step;
@@ -59,7 +59,8 @@ void begin_drop_outputs (struct keeper *k)
             streams_close_outputs (&k->starter.streams[i]);
 }
 
-static void learn (struct keeper *k, size_t index)
+/* Nothing is sent to one that was reaped before it was known. */
+static void learn (struct keeper *k, size_t index, pid_t reaped)
 {
     struct rank *rank = &k->ranks[index];
     struct streams *streams = &k->starter.streams[index];
@@ -73,19 +74,18 @@ static void learn (struct keeper *k, size_t index)
     streams_close_others (streams);     /* the rank has them by now */
     if (index >= KEPT_OUTPUTS)
         streams_close_outputs (streams);
-    signal_pay (k, index);
+    if (born != reaped)
+        signal_pay (k, index);
 }
 
-static void learn_batch (struct keeper *k, const struct batch *batch)
+void begin_learn (struct keeper *k, pid_t reaped)
 {
-    for (size_t i = 0; i < batch->count; i++)
-        learn (k, batch->first + i);
-}
+    for (size_t i = 0; i < k->n_batches; i++) {
+        const struct batch *batch = &k->batches[i];
 
-void begin_learn (struct keeper *k)
-{
-    for (size_t i = 0; i < k->n_batches; i++)
-        learn_batch (k, &k->batches[i]);
+        for (size_t j = 0; j < batch->count; j++)
+            learn (k, batch->first + j, reaped);
+    }
 }
 
 /* --- making -------------------------------------------------------------- */
@@ -94,14 +94,6 @@ static bool is_to_be_made (const struct keeper *k, size_t index)
 {
     return k->ranks[index].state == RANK_STARTING
            && start_born (&k->starter, index) == 0;
-}
-
-static bool is_made (const struct keeper *k, const struct batch *batch)
-{
-    for (size_t i = 0; i < batch->count; i++)
-        if (is_to_be_made (k, batch->first + i))
-            return false;
-    return true;
 }
 
 static bool has_spawners (const struct keeper *k)
@@ -113,7 +105,7 @@ static bool has_spawners (const struct keeper *k)
 }
 
 /* Fork the ranks that have no process. At the job's end none is made any more.
- *   false   some may have one when spawners have ended, which count as well
+ *   false   the owner may have no more processes until a spawner has ended
  */
 static bool fork_rest (struct keeper *k, const struct batch *batch)
 {
@@ -125,14 +117,14 @@ static bool fork_rest (struct keeper *k, const struct batch *batch)
         if (error == EAGAIN && has_spawners (k))
             return false;
         if (error == 0) {
-            learn (k, i);
+            learn (k, i, 0);
         } else {
             fail (k, i, STEP_FORK, error);
             streams_close (&k->starter.streams[i]);
         }
     }
     k->lacks_fds = false;
-    k->tells_now = true;                /* the PCT can read the streams */
+    k->flushes_now = true;                /* the PCT can read the streams */
     return true;
 }
 
@@ -146,9 +138,7 @@ void begin_ended (struct keeper *k, pid_t child)
     for (size_t i = 0; i < k->n_batches; i++) {
         struct batch *batch = &k->batches[i];
 
-        if (batch->spawner > 0
-            || (!is_made (k, batch) && has_spawners (k))
-            || !fork_rest (k, batch))
+        if (batch->spawner > 0 || !fork_rest (k, batch))
             k->batches[n++] = *batch;
     }
     k->n_batches = n;
@@ -156,6 +146,7 @@ void begin_ended (struct keeper *k, pid_t child)
 
 void begin_hurry (struct keeper *k)
 {
+    k->is_hurried = true;
     for (size_t i = 0; i < k->n_batches; i++)
         if (k->batches[i].spawner > 0)
             kill (k->batches[i].spawner, SIGKILL);
@@ -219,14 +210,16 @@ void begin_some (struct keeper *k)
 {
     struct batch batch;
 
-    if (k->n_begun == 0)
+    if (k->n_begun == 0) {
         let_go_ahead (k);
+        k->begun_ms = clock_ms ();
+    }
     batch = next_batch (k);
-    k->begun_ms = clock_ms ();
     if (batch.count == 0)
         return;
     k->has_children = true;
-    if (batch.count > 1 && spawn_may_make (&k->starter, batch.first))
+    if (batch.count > 1 && !k->is_hurried
+        && spawn_may_make (&k->starter, batch.first))
         batch.spawner = spawn_batch (&k->starter, batch.first, batch.count);
     if (batch.spawner > 0 || !fork_rest (k, &batch))
         k->batches[k->n_batches++] = batch;

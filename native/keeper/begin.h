@@ -11,14 +11,16 @@ bool begin_may (const struct keeper *k);
 void begin_some (struct keeper *k);
 
 /* Learn which processes spawners have made by now, and report them: before what
- * such a process has said or done is looked at. */
-void begin_learn (struct keeper *k);
+ * such a process has said or done is looked at. `reaped` is one that has just
+ * been reaped, or 0. */
+void begin_learn (struct keeper *k, pid_t reaped);
 
-/* A child that is no rank has ended. What spawners have left the keeper forks,
- * when none is at work. */
+/* A child that is no rank has ended. What a spawner has left the keeper forks;
+ * when spawners have ended, where the owner may have no more processes. */
 void begin_ended (struct keeper *k, pid_t child);
 
-/* Kill the spawners: the ranks are not to wait for files of the owner's. */
+/* Kill the spawners, and make none any more: ranks that the keeper forks wait for
+ * files of the owner's in processes of their own, which signals can end. */
 void begin_hurry (struct keeper *k);
 
 /* The ends of these ranks are about to be reported. The keeper holds the writing

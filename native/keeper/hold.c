@@ -122,7 +122,7 @@ void hold_take_messages (struct keeper *k)
     ssize_t n;
 
     while ((n = read (k->starter.messages_fd, &m, sizeof (m))) > 0) {
-        begin_learn (k);
+        begin_learn (k, 0);
         if (n != sizeof (m) || m.index >= k->n_begun
             || k->ranks[m.index].unix_pid == 0
             || k->ranks[m.index].state == RANK_ENDED)

@@ -64,7 +64,6 @@ static void obey (struct keeper *k, const struct command *command)
     switch ((enum command_kind) command->kind) {
     case COMMAND_GO:
         hold_release_all (k);
-        look_begin (k);
         break;
     case COMMAND_SIGNAL:
         if (command->signo > 0 && command->signo < NSIG)
@@ -135,7 +134,7 @@ static int held_back_ms (const struct keeper *k)
 {
     int64_t left_ms = 0;
 
-    if (k->is_ending || k->tells_now)
+    if (k->is_ending || k->flushes_now)
         return 0;
     if (k->n_held > 0 && k->n_held < k->spec->n_ranks && !k->is_go)
         left_ms = k->held_at_ms + HELD_TOGETHER_MS - clock_ms ();
@@ -152,8 +151,10 @@ static bool send_reports (struct keeper *k)
     if (held_back_ms (k) > 0)
         return true;
     begin_drop_outputs (k);
-    k->tells_now = false;
-    return report_flush (&k->box);
+    if (!report_flush (&k->box))
+        return false;
+    k->flushes_now = false;
+    return true;
 }
 
 /* Of two times, the one that comes first; -1: never. */

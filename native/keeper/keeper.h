@@ -48,9 +48,9 @@ struct rank {
     int dying_of;                       /* trace.h: this signal; 0: it is not */
 };
 
-/* Ranks [first, first + count), which a spawner makes (start/spawn.h). */
+/* Ranks [first, first + count), which are being made (start/spawn.h). */
 struct batch {
-    pid_t spawner;                      /* 0: it has left some to the keeper */
+    pid_t spawner;                      /* 0: it has ended, or there was none */
     size_t first, count;
 };
 
@@ -61,8 +61,9 @@ struct keeper {
     size_t n_begun;                     /* ranks [0, n_begun) got streams, or failed */
     struct batch batches[BATCHES_MAX];
     size_t n_batches;
-    bool tells_now;                     /* no report waits for others */
-    int64_t begun_ms;                   /* monotonic: the last batch so far */
+    bool is_hurried;                    /* no spawner is made any more */
+    bool flushes_now;                   /* no report waits for others */
+    int64_t begun_ms;                   /* monotonic: the first batch */
     bool lacks_fds;                     /* until one of the batches is made */
     size_t n_held;                      /* came to their entry */
     int64_t held_at_ms;                 /* monotonic: the first of them */

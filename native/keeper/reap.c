@@ -81,7 +81,7 @@ void reap_children (struct keeper *k)
     pid_t child;
 
     while ((child = wait4 (-1, &wait_status, WNOHANG | __WALL, &used)) > 0) {
-        begin_learn (k);
+        begin_learn (k, child);
         index = find (k, child);
         if (WIFSTOPPED (wait_status)) {         /* only what we trace */
             if (!trace_dying (k, child, wait_status)
@@ -98,5 +98,5 @@ void reap_children (struct keeper *k)
     }
     if (child < 0 && errno == ECHILD)
         k->has_children = false;
-    begin_learn (k);
+    begin_learn (k, 0);
 }

@@ -82,12 +82,12 @@ void signal_obey (struct keeper *k, uint32_t rank, int signo)
     }
 }
 
-/* What stops or continues a rank undoes the other. */
+/* Of SIGSTOP and SIGCONT the later one counts. SIGTERM continues a rank. */
 static void owe (struct rank *rank, int signo)
 {
     if (signo == SIGSTOP)
         rank->owed &= ~keeper_signal_bit (SIGCONT);
-    if (signo == SIGCONT)
+    if (signo == SIGCONT || signo == SIGTERM)
         rank->owed &= ~keeper_signal_bit (SIGSTOP);
     rank->owed |= keeper_signal_bit (signo);
 }
@@ -160,7 +160,7 @@ void signal_kill_rest (struct keeper *k, bool has_waited)
      * compute, a walk over them gets little of the processor. */
     signal_ranks (k, ALL_RANKS, SIGSTOP);
     for (size_t i = 0; i < k->n_begun; i++)
-        if (is_alive (k, i))
+        if (k->ranks[i].state != RANK_ENDED)    /* it may have a process soon */
             note_sent (&k->ranks[i], SIGKILL);
     if ((k->n_dying = descend_kill (NULL, 0)) == 0)
         signal_ranks (k, ALL_RANKS, SIGKILL);    /* no /proc */

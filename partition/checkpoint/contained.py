@@ -174,7 +174,7 @@ def demand_saveable(members: list[Member], options: Options) -> None:
 
 def without(members: list[Member]) -> list[Member]:
     """The members as the user named them."""
-    return [replace(member, words=member.words[_FIRST_WORD:], path="") for member in members]
+    return [replace(member, words=member.words[_FIRST_WORD:]) for member in members]
 
 
 def _world(members: list[Member], invocation: Invocation, mpi: str) -> World:
@@ -208,7 +208,7 @@ def _names(spoken: speech.Speech) -> tuple[str, ...]:
 
 def _spoken(member: Member, invocation: Invocation) -> speech.Speech | None:
     """What an MPI program speaks; None: it is none, or not known to be one."""
-    path = member.path or image.find(member.words[0], invocation)
+    path = image.path_of(member, invocation)
     spoken = speech.speech_of(speech.Program(path, member.words[1:]), invocation.environment)
     if not spoken.library:
         return None
@@ -236,7 +236,7 @@ def _on_one_node(members: list[Member]) -> list[Member]:
 
 
 def _found(member: Member, invocation: Invocation) -> str:
-    path = member.path or image.find(member.words[0], invocation)
+    path = image.path_of(member, invocation)
     if not image.is_executable(path):
         raise UsageError(f"{path}: cannot be executed")
     return path

@@ -90,8 +90,8 @@ Errand = Prepare | Submit | Find | Read | Share | Remove
 
 
 class Launch(Struct, frozen=True, tag=True):
-    """The launch is prepared. How long that took the server knows: it is zero here, so that the
-    same command again has the same answer."""
+    """The launch is prepared. The server measures how long that took: here it is zero, so that
+    the same command has the same answer again."""
 
     prepared: Prepared
 

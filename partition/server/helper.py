@@ -153,6 +153,7 @@ class _Helper:
 
     def _set_environment(self, variables: tuple[bytes, ...]) -> None:
         """Give this process an environment; most variables are as in the last one."""
+        self._variables = None  # until this is done
         environment: dict[bytes, bytes] = {}
         for entry in variables:
             name, equals, value = entry.partition(b"=")

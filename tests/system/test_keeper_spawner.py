@@ -67,12 +67,13 @@ def test_a_directory_that_hangs_holds_up_no_end(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
 def test_a_directory_that_hangs_keeps_no_rank_alive(tmp_path: Path, number: signal.Signals) -> None:
-    with job_in_a_directory_that_hangs(tmp_path) as job:
+    ranks = 100  # more than are made at a time
+    with job_in_a_directory_that_hangs(tmp_path, ranks) as job:
         spawners(job)
         job.keeper.signal(number)
         ended = job.wait_ended()
-        assert len(job.of(RankStarted)) == RANKS
-        assert [end.wait_status for end in ended] == [number] * RANKS
+        assert len(job.of(RankStarted)) == ranks
+        assert [end.wait_status for end in ended] == [number] * ranks
         assert all(end.was_signalled for end in ended)
 
 

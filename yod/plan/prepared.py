@@ -57,7 +57,7 @@ class Prepared(Struct, frozen=True):
         reach: None: it is the embedded partition.
         slots: of that one; None: any number.
         shared_directory: in a file system that all nodes see, for objects without room.
-        resolve_s: how long the preparation took.
+        resolve_s: how long the preparation took; in a launch server with the wait for a helper.
     """
 
     plan: Plan

@@ -10,6 +10,7 @@ from native.errors import ProgramNotExecutableError, ProgramNotFoundError, Usage
 from native.text import shown
 from native.wire.load import ShippedObject
 from yod.plan.invocation import Invocation
+from yod.plan.plan import Member
 from yod.program.known import Known
 
 DIGEST_BYTES = 32
@@ -54,6 +55,15 @@ def find(word: str, invocation: Invocation, directory: str = "") -> str:
     raise ProgramNotFoundError(
         f"{shown(word)}: no such program in PATH, no program or load file in the current directory"
     )
+
+
+def path_of(member: Member, invocation: Invocation) -> str:
+    """The absolute path of a member's program, which may have been found before.
+
+    Raises:
+        as :func:`find`.
+    """
+    return member.path or find(member.words[0], invocation)
 
 
 def is_executable(path: str) -> bool:

@@ -45,7 +45,7 @@ def make_plan(
     paths = []
     for member in members:
         try:
-            path = member.path or image.find(member.words[0], invocation)
+            path = image.path_of(member, invocation)
             if path not in objects:
                 objects[path] = image.measure(path, is_shipped)
         except YodError as error:

@@ -9,7 +9,7 @@
 
 /* What is known of a rank's program before its process is there. */
 struct child_look {
-    int chdir_error;                    /* 0: this is its directory; errno */
+    int chdir_error;                    /* of chdir; 0: we are there */
     bool is_refused;                    /* `fault` says why */
     bool takes_preload;
     struct inspect_fault fault;
@@ -30,8 +30,8 @@ bool child_is_preloaded (const struct starter *starter, size_t index,
 /* Whether a rank opens files of the owner's before its exec. */
 bool child_opens_files (const struct spec_rank *rank);
 
-/* Become the rank. Does not return. It may run in the memory of a spawner, for
- * which it leaves nothing locked; what it writes there the next rank finds.
+/* Become the rank. Does not return. It may share a spawner's memory: it must
+ * leave no lock held, and the next rank sees what it has written to static data.
  * `look`: what the spawner knows; NULL: this process goes and looks itself. */
 _Noreturn void child_run (const struct starter *starter, size_t index,
                           const struct child_look *look);

@@ -16,11 +16,11 @@
  * files or for the keeper, would stop those behind it. */
 bool spawn_may_make (const struct starter *starter, size_t index);
 
-/* Whether one spawner may make both: it is in one directory. */
+/* Whether one spawner may make both: they have one directory. */
 bool spawn_may_join (const struct starter *starter, size_t one, size_t other);
 
 /* Fork the spawner of the ranks [first, first + count), which have streams. When
- * it ends some may be left: it was killed, or there may be no such process.
+ * it ends some may be left: it was killed, or the kernel has refused one.
  *   its process id; 0: there is none
  */
 pid_t spawn_batch (struct starter *starter, size_t first, size_t count);

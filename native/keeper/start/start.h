@@ -2,9 +2,9 @@
  *
  * The keeper only forks; its children do all that may wait for the owner's
  * files: directory, inspection, exec. A child is a rank, or a spawner that makes
- * several (spawn.h) and writes their process ids to memory shared with the
- * keeper. A rank says how it got on in messages on one pipe; its `gate`, in
- * that memory, is the keeper's answer to one that has not exec'd.
+ * several (spawn.h), whose process ids come to memory shared with the keeper. A
+ * rank says how it got on in messages on one pipe; its `gate`, in that memory,
+ * is the keeper's answer to one that has not exec'd.
  */
 #ifndef YOD_KEEPER_START_H
 #define YOD_KEEPER_START_H
