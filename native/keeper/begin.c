@@ -124,7 +124,7 @@ static bool fork_rest (struct keeper *k, const struct batch *batch)
         }
     }
     k->lacks_fds = false;
-    k->flushes_now = true;                /* the PCT can read the streams */
+    k->flushes_now = true;              /* the PCT can read the streams */
     return true;
 }
 

@@ -4,19 +4,20 @@
 
 #include "keeper.h"
 
-/* Whether a next batch is to be started now. */
+/* Whether to start another batch now. */
 bool begin_may (const struct keeper *k);
 
 /* Start it: its ranks have streams then, and processes soon. */
 void begin_some (struct keeper *k);
 
-/* Learn which processes spawners have made by now, and report them: before what
- * such a process has said or done is looked at. `reaped` is one that has just
- * been reaped, or 0. */
+/* Find out which processes the spawners have made, and report them. Call this
+ * before a message or the end of a process is looked at: it may be of one of them.
+ * `reaped` is the process that has just been reaped, or 0. */
 void begin_learn (struct keeper *k, pid_t reaped);
 
-/* A child that is no rank has ended. What a spawner has left the keeper forks;
- * when spawners have ended, where the owner may have no more processes. */
+/* A child that is not a rank has ended. If it was a spawner, fork the ranks that
+ * it has not made. Where the owner may have no more processes, these wait until
+ * another spawner has ended. */
 void begin_ended (struct keeper *k, pid_t child);
 
 /* Kill the spawners, and make none any more: ranks that the keeper forks wait for

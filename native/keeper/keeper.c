@@ -169,10 +169,11 @@ static int sooner (int one_ms, int other_ms)
  * spawner that takes long waits for a file of the owner's, maybe for ever. */
 static int commands_wait_ms (const struct keeper *k)
 {
-    int64_t left_ms = k->begun_ms + MAKE_WAIT_MS - clock_ms ();
+    int64_t left_ms;
 
     if (keeper_has_begun_all (k) && k->n_batches == 0)
         return 0;
+    left_ms = k->begun_ms + MAKE_WAIT_MS - clock_ms ();
     return left_ms > 0 ? (int) left_ms : 0;
 }
 

@@ -1,4 +1,4 @@
-"""A keeper and the spawners that make its ranks, when a file of the owner's hangs."""
+"""A keeper goes on when the spawners that make its ranks wait for a file that hangs."""
 
 from __future__ import annotations
 

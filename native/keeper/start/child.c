@@ -54,13 +54,14 @@ static void take_streams (const struct child *child)
     const struct streams *streams = &starter->streams[child->index];
     const int *theirs = streams->theirs;
     bool has_terminal = (child->rank->flags & RANK_HAS_TERMINAL) != 0;
-    int terminal = has_terminal ? starter->terminal.theirs : -1;
-    int input = theirs[0] < 0 ? starter->null_fd : theirs[0];
+    int from[] = { theirs[0] < 0 ? starter->null_fd : theirs[0], theirs[1],
+                   theirs[2] };
 
-    if ((has_terminal && !terminal_take (terminal))
-        || dup2 (has_terminal ? terminal : input, 0) < 0
-        || dup2 (has_terminal ? terminal : theirs[1], 1) < 0
-        || dup2 (has_terminal ? terminal : theirs[2], 2) < 0
+    if (has_terminal)
+        from[0] = from[1] = from[2] = starter->terminal.theirs;
+    if ((has_terminal && !terminal_take (from[0]))
+        || dup2 (from[0], 0) < 0 || dup2 (from[1], 1) < 0
+        || dup2 (from[2], 2) < 0
         || (theirs[3] >= 0 && fcntl (theirs[3], F_SETFD, 0) != 0)
         || (streams->listener >= 0
             && (fcntl (streams->listener, F_SETFD, 0) != 0
@@ -346,15 +347,22 @@ static bool has (const struct spec_strings *environment, const char *name)
     return find (environment->list, environment->count, name) != NULL;
 }
 
+bool child_may_be_preloaded (const struct starter *starter,
+                             const struct spec_rank *rank)
+{
+    enum spec_hold hold = rank->program->hold;
+
+    return starter->may_preload && hold != HOLD_TRACE
+           && hold != HOLD_BEFORE_EXEC;
+}
+
 /* An auditing library would run user code before any preload. */
 bool child_is_preloaded (const struct starter *starter, size_t index,
                          const struct child_look *look)
 {
     const struct spec_rank *rank = &starter->spec->ranks[index];
-    enum spec_hold hold = rank->program->hold;
 
-    return hold != HOLD_TRACE && hold != HOLD_BEFORE_EXEC
-           && starter->may_preload && look->takes_preload
+    return child_may_be_preloaded (starter, rank) && look->takes_preload
            && !has (&starter->spec->environment, "LD_AUDIT=")
            && !has (&rank->environment, "LD_AUDIT=");
 }

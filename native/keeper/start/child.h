@@ -22,6 +22,10 @@ void child_enter (const struct spec *spec, const struct spec_program *program,
 /* Look at the program's file, in the directory. This may wait. */
 void child_look (const struct spec_program *program, struct child_look *look);
 
+/* Whether the hold library may hold a rank, as far as its specification says. */
+bool child_may_be_preloaded (const struct starter *starter,
+                             const struct spec_rank *rank);
+
 /* Whether a rank will be held by the hold library, and so execs its program
  * without waiting for the keeper. */
 bool child_is_preloaded (const struct starter *starter, size_t index,

@@ -29,8 +29,7 @@ bool spawn_may_make (const struct starter *starter, size_t index)
 {
     const struct spec_rank *rank = &starter->spec->ranks[index];
 
-    return starter->may_preload && rank->program->hold != HOLD_TRACE
-           && rank->program->hold != HOLD_BEFORE_EXEC
+    return child_may_be_preloaded (starter, rank)
            && !(rank->flags & RANK_HAS_TERMINAL) && !child_opens_files (rank);
 }
 

@@ -15,8 +15,8 @@ struct streams {
     uint16_t port;                      /* that it listens at */
 };
 
-/* Make those of a rank with `flags` (enum spec_rank_flags); a listener listens
- * at any free port of `nid`, an IPv4 address.
+/* Make the streams of a rank that has these `flags` (enum spec_rank_flags). Its
+ * listener, if it wants one, is at any free port of the IPv4 address `nid`.
  *   false   errno says why not; there are none
  */
 bool streams_make (struct streams *streams, uint32_t flags, uint32_t nid);
